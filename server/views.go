@@ -1,0 +1,68 @@
+package server
+
+import (
+	"time"
+
+	"github.com/graphmill/graphmill"
+)
+
+// PushRequest is an upload of a module.
+type PushRequest struct {
+	Name        string
+	ContentType string // "application/wasm"
+	Bytes       []byte
+	NoActivate  bool // keep the version that streams use now
+}
+
+// PushResult tells what became of an upload.
+type PushResult struct {
+	Module  graphmill.Module
+	Created bool     // false: these bytes were the newest version already
+	Checked []string // what was checked, a short sentence each
+}
+
+// RunRequest asks for one transformation call on given messages.
+type RunRequest struct {
+	Module   string
+	Function string
+	Messages []graphmill.Message
+	Settings map[string]string
+}
+
+// LogLine is what a transformation wrote to its log.
+type LogLine struct {
+	Level string `json:"level"` // debug, info, warn, error
+	Text  string `json:"text"`
+}
+
+// RunResult is the answer to a RunRequest.
+type RunResult struct {
+	Output   graphmill.Output
+	Log      []LogLine
+	Duration time.Duration
+	Memory   int64 // bytes of linear memory after the call
+}
+
+// CheckRequest asks what a stream would execute.
+type CheckRequest struct {
+	BatchLimit int           // non-empty batches, at least 1
+	Timeout    time.Duration // for all of it, more than 0
+	From       string        // "committed", "earliest", "latest" or a time in RFC 3339
+}
+
+// CheckBatch is one batch of a check: the messages and what the transformation
+// made of them.
+type CheckBatch struct {
+	Messages []graphmill.Message
+	Output   graphmill.Output
+}
+
+// StreamInfo is a stream in a list: its definition and how it fares.
+type StreamInfo struct {
+	Spec      graphmill.StreamSpec
+	CreatedAt time.Time
+	Desired   graphmill.State
+	State     graphmill.State
+	Reason    *graphmill.Reason
+	Warnings  []string // of creation: what will not work as it is, such as a missing module
+}

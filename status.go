@@ -1,0 +1,95 @@
+package graphmill
+
+import "time"
+
+// State is a state of a stream: what is wanted of it, or what it is doing.
+type State string
+
+// StateStopped and StateRunning are the two desired states; all are observed.
+const (
+	StateStopped  State = "stopped"
+	StateStarting State = "starting"
+	StateRunning  State = "running"
+	StateDraining State = "draining" // stopping: the batches under way are being finished
+	StateWaiting  State = "waiting"  // broker, topic or database is away; goes on by itself
+	StateFailed   State = "failed"   // goes on only when somebody says START
+)
+
+// Reason says why a stream is waiting or has failed.
+type Reason struct {
+	Code     string    `json:"code"` // stable, snake_case: "broker_unreachable", "message", "auth"
+	Text     string    `json:"text"`
+	Since    time.Time `json:"since"`
+	NextStep string    `json:"next_step,omitempty"` // a sentence or a command
+}
+
+// ModuleVersion names the exact bytes that a stream transforms with.
+type ModuleVersion struct {
+	Name    string `json:"name"`
+	Version int    `json:"version"`
+	SHA256  string `json:"sha256"`
+}
+
+// BatchStatus is the batch that is being executed.
+type BatchStatus struct {
+	First       []Position `json:"first"` // where it begins, per partition
+	Last        []Position `json:"last"`  // the positions once it is done
+	Messages    int        `json:"messages"`
+	Statements  int        `json:"statements"`
+	Attempt     int        `json:"attempt"` // 1, 2, ...
+	NextRetryAt *time.Time `json:"next_retry_at,omitempty"`
+}
+
+// PartitionStatus is how far a stream is in one partition.
+type PartitionStatus struct {
+	TopicPartition
+	TopicID      string `json:"topic_id,omitempty"`
+	Acknowledged int64  `json:"acknowledged"` // next offset to read after what is acknowledged; -1: none known
+	End          int64  `json:"end"`          // the broker's end offset; -1: not known now
+	Lag          int64  `json:"lag"`          // end - acknowledged; control records count; -1: not known now
+}
+
+// TextStatus tells how a query text is executed.
+type TextStatus struct {
+	Hash  string `json:"hash"`  // first 12 hexadecimal digits of the text's SHA-256
+	Query string `json:"query"` // the text, cut at 200 bytes
+	Form  string `json:"form"`  // "coalesced" or "plain"
+	Why   string `json:"why,omitempty"`
+}
+
+// FailureStatus is the last failure of a stream.
+type FailureStatus struct {
+	At        time.Time       `json:"at"`
+	Code      string          `json:"code"`
+	Text      string          `json:"text"`
+	Positions []Position      `json:"positions,omitempty"` // where the failed batch begins
+	Message   *TopicPartition `json:"message,omitempty"`   // the message to look at first, where known
+	Offset    *int64          `json:"offset,omitempty"`
+}
+
+// Counters of a stream since its last start in this process.
+type Counters struct {
+	Messages       int64            `json:"messages"`        // acknowledged
+	Batches        int64            `json:"batches"`         // acknowledged
+	BatchesClosed  map[string]int64 `json:"batches_closed"`  // by CloseReason
+	Statements     int64            `json:"statements"`      // executed and committed
+	StatementsSent int64            `json:"statements_sent"` // round trips' worth after coalescing
+	Dropped        int64            `json:"dropped"`         // messages for which the transformation returned nothing
+	Retries        int64            `json:"retries"`         // attempts to execute a batch after its first
+	Failures       int64            `json:"failures"`        // failed batches
+}
+
+// StreamStatus answers "why is nothing happening?".
+type StreamStatus struct {
+	Name         string            `json:"name"`
+	Desired      State             `json:"desired"`
+	State        State             `json:"state"`
+	Standby      bool              `json:"standby,omitempty"` // running, but no partition is assigned here
+	Reason       *Reason           `json:"reason,omitempty"`
+	Module       *ModuleVersion    `json:"module,omitempty"`
+	CurrentBatch *BatchStatus      `json:"current_batch,omitempty"`
+	Partitions   []PartitionStatus `json:"partitions"`
+	Texts        []TextStatus      `json:"texts"`
+	LastFailure  *FailureStatus    `json:"last_failure,omitempty"`
+	Counters     Counters          `json:"counters"`
+}

@@ -1,0 +1,208 @@
+package graphmill
+
+import (
+	"regexp"
+	"slices"
+	"time"
+)
+
+// Values of StreamSpec fields that are one of a few words.
+const (
+	SourceNameKafka = "kafka"
+
+	DeliveryAtLeastOnce = "at_least_once"
+
+	OnFailureStop = "stop"
+
+	CoalesceOn  = "on"
+	CoalesceOff = "off"
+
+	StartEarliest = "earliest"
+	StartLatest   = "latest"
+)
+
+// Defaults and bounds of a stream's options.
+const (
+	DefaultBatchSize     = 1000           // messages
+	DefaultBatchBytes    = 16 << 20       // bytes of payload, key and headers
+	DefaultBatchInterval = 100            // milliseconds
+	MaxBatchSize         = 1_000_000      // messages
+	MaxBatchBytes        = 256 << 20      // bytes
+	MaxBatchInterval     = 60 * 60 * 1000 // milliseconds
+	maxTimeLimit         = 10 * 60 * 1000 // milliseconds
+	maxSettings          = 1000           // entries
+	maxSettingBytes      = 1 << 20        // bytes of one value
+	maxTopics            = 1000           // topics of one stream
+	maxTopicLength       = 249            // Kafka's own limit
+	maxGroupLength       = 255            // bytes
+)
+
+// StreamSpec is the definition of a stream, in the snake_case of the
+// statement's options. Zero values mean the default (see WithDefaults).
+type StreamSpec struct {
+	Name      string   `json:"name" yaml:"name"`
+	Source    string   `json:"source" yaml:"source"` // "kafka"
+	Topics    []string `json:"topics" yaml:"topics"`
+	Transform string   `json:"transform" yaml:"transform"` // module.function
+
+	BatchSize       int   `json:"batch_size,omitempty" yaml:"batch_size,omitempty"`               // messages, 1 to MaxBatchSize
+	BatchBytes      int64 `json:"batch_bytes,omitempty" yaml:"batch_bytes,omitempty"`             // bytes, 1 to MaxBatchBytes
+	BatchIntervalMS int64 `json:"batch_interval_ms,omitempty" yaml:"batch_interval_ms,omitempty"` // 1 to MaxBatchInterval
+
+	BootstrapServers []string `json:"bootstrap_servers,omitempty" yaml:"bootstrap_servers,omitempty"` // host:port; default: the server's setting
+	ConsumerGroup    string   `json:"consumer_group,omitempty" yaml:"consumer_group,omitempty"`       // default: graphmill.NAME
+	StartFrom        string   `json:"start_from,omitempty" yaml:"start_from,omitempty"`               // earliest, latest, RFC 3339; only where no position is known
+
+	Delivery  string            `json:"delivery,omitempty" yaml:"delivery,omitempty"`     // at_least_once
+	OnFailure string            `json:"on_failure,omitempty" yaml:"on_failure,omitempty"` // stop
+	Database  string            `json:"database,omitempty" yaml:"database,omitempty"`     // default: the server's setting
+	Coalesce  string            `json:"coalesce,omitempty" yaml:"coalesce,omitempty"`     // on, off
+	Settings  map[string]string `json:"settings,omitempty" yaml:"settings,omitempty"`     // handed to graphmill_configure
+
+	MemoryLimit   int64 `json:"memory_limit,omitempty" yaml:"memory_limit,omitempty"`     // bytes of linear memory; 0: the server's default
+	TimeLimitMS   int64 `json:"time_limit_ms,omitempty" yaml:"time_limit_ms,omitempty"`   // for one batch; 0: the server's default
+	ResponseLimit int64 `json:"response_limit,omitempty" yaml:"response_limit,omitempty"` // bytes of a response frame; 0: half of the memory limit
+}
+
+// WithDefaults returns a copy in which every option that has a default of its
+// own holds it. Options whose default is a setting of the server stay empty.
+func (s StreamSpec) WithDefaults() StreamSpec {
+	s.Topics = slices.Clone(s.Topics)
+	s.BootstrapServers = slices.Clone(s.BootstrapServers)
+	setDefault(&s.Source, SourceNameKafka)
+	setDefault(&s.BatchSize, DefaultBatchSize)
+	setDefault(&s.BatchBytes, DefaultBatchBytes)
+	setDefault(&s.BatchIntervalMS, DefaultBatchInterval)
+	setDefault(&s.ConsumerGroup, "graphmill."+s.Name)
+	setDefault(&s.StartFrom, StartLatest)
+	setDefault(&s.Delivery, DeliveryAtLeastOnce)
+	setDefault(&s.OnFailure, OnFailureStop)
+	setDefault(&s.Coalesce, CoalesceOn)
+	return s
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// BatchInterval returns BATCH_INTERVAL as a duration.
+func (s *StreamSpec) BatchInterval() time.Duration {
+	return time.Duration(s.BatchIntervalMS) * time.Millisecond
+}
+
+// Validate checks a definition that has its defaults. The error is of
+// KindInvalid and names the first field that is wrong.
+func (s *StreamSpec) Validate() error {
+	if err := ValidateName("name", s.Name); err != nil {
+		return err
+	}
+	if s.Source != SourceNameKafka {
+		return Invalid("source", "the source %s is not known; kafka is", clip(s.Source))
+	}
+	if err := validateTopics(s.Topics); err != nil {
+		return err
+	}
+	if s.Transform == "" {
+		return Invalid("transform", "a transformation is needed, as MODULE.FUNCTION")
+	}
+	if _, err := ParseTransformationRef(s.Transform); err != nil {
+		return err
+	}
+	for _, r := range []struct {
+		field            string
+		value, low, high int64
+	}{
+		{"batch_size", int64(s.BatchSize), 1, MaxBatchSize},
+		{"batch_bytes", s.BatchBytes, 1, MaxBatchBytes},
+		{"batch_interval_ms", s.BatchIntervalMS, 1, MaxBatchInterval},
+		{"memory_limit", s.MemoryLimit, 0, 4 << 30},
+		{"time_limit_ms", s.TimeLimitMS, 0, maxTimeLimit},
+		{"response_limit", s.ResponseLimit, 0, 4 << 30},
+	} {
+		if r.value < r.low || r.value > r.high {
+			return Invalid(r.field, "%d is outside of %d to %d", r.value, r.low, r.high)
+		}
+	}
+	for _, b := range s.BootstrapServers {
+		if b == "" {
+			return Invalid("bootstrap_servers", "an address is empty")
+		}
+	}
+	if len(s.ConsumerGroup) > maxGroupLength {
+		return Invalid("consumer_group", "the name has %d bytes, %d are the most", len(s.ConsumerGroup), maxGroupLength)
+	}
+	if _, err := ParseStart("start_from", s.StartFrom); err != nil {
+		return err
+	}
+	for _, w := range []struct {
+		field, value string
+		known        []string
+	}{
+		{"delivery", s.Delivery, []string{DeliveryAtLeastOnce}},
+		{"on_failure", s.OnFailure, []string{OnFailureStop}},
+		{"coalesce", s.Coalesce, []string{CoalesceOn, CoalesceOff}},
+	} {
+		if !slices.Contains(w.known, w.value) {
+			return Invalid(w.field, "%s is not one of %q", clip(w.value), w.known)
+		}
+	}
+	if len(s.Settings) > maxSettings {
+		return Invalid("settings", "%d entries, %d are the most", len(s.Settings), maxSettings)
+	}
+	for k, v := range s.Settings {
+		if len(v) > maxSettingBytes {
+			return Invalid("settings", "the value of %s has %d bytes, %d are the most", clip(k), len(v), maxSettingBytes)
+		}
+	}
+	return nil
+}
+
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
+
+// validateTopics applies Kafka's own rules for topic names.
+func validateTopics(topics []string) error {
+	switch {
+	case len(topics) == 0:
+		return Invalid("topics", "at least one topic is needed")
+	case len(topics) > maxTopics:
+		return Invalid("topics", "%d topics, %d are the most", len(topics), maxTopics)
+	}
+	for i, t := range topics {
+		switch {
+		case t == "":
+			return Invalid("topics", "topic %d is empty", i+1)
+		case len(t) > maxTopicLength:
+			return Invalid("topics", "the name of topic %d has %d characters, %d are the most", i+1, len(t), maxTopicLength)
+		case t == "." || t == ".." || !topicName.MatchString(t):
+			return Invalid("topics", "%s cannot be a topic: letters, digits, '.', '_' and '-' may stand in a name", clip(t))
+		case slices.Contains(topics[:i], t):
+			return Invalid("topics", "%s is there twice", clip(t))
+		}
+	}
+	return nil
+}
+
+// Start is where reading begins where no position is known.
+type Start struct {
+	Earliest bool
+	Time     time.Time // not zero: the first message at or after it
+}
+
+// ParseStart reads "earliest", "latest" or a time in RFC 3339. The error is of
+// KindInvalid and names field.
+func ParseStart(field, s string) (Start, error) {
+	switch s {
+	case StartEarliest:
+		return Start{Earliest: true}, nil
+	case StartLatest:
+		return Start{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return Start{}, Invalid(field, "%s is neither earliest, latest nor a time such as 2026-01-31T12:00:00Z", clip(s))
+	}
+	return Start{Time: t}, nil
+}
