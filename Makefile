@@ -1,0 +1,71 @@
+# Build, test and try Graphmill. `make` by itself lists the targets.
+# Works with GNU make 3.81 (macOS) and newer.
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+# Three Go modules: the program, the guest SDK, the plugins. The last two are
+# compiled to WebAssembly, so they are checked for that target too.
+MODULES       := . sdk/go plugins
+GUEST_MODULES := sdk/go plugins
+WASM          := GOOS=wasip1 GOARCH=wasm
+
+# RUN=regex picks tests by name: make e2e RUN=TestRestart
+RUN       ?=
+RUN_FLAG   = $(if $(RUN),-run '$(RUN)')
+E2E        = $(GO) test -tags e2e -count=1 -p 1 -v $(RUN_FLAG)
+
+.DEFAULT_GOAL := help
+.PHONY: help build plugins test race e2e e2e-full bench demo lint generate clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/graphmill
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/graphmill ./cmd/graphmill
+
+plugins: ## build bin/plugins/NAME.wasm
+	plugins/build.sh
+
+test: ## vet and test all modules; needs no services
+	@set -e; for m in $(MODULES); do \
+		echo "== $$m"; \
+		(cd $$m && $(GO) vet ./... && $(GO) test ./...); \
+	done
+
+race: ## test all modules with the race detector (needs a C compiler)
+	@set -e; for m in $(MODULES); do \
+		echo "== $$m"; \
+		(cd $$m && $(GO) test -race ./...); \
+	done
+
+e2e: build plugins ## end-to-end tests on real Kafka and Neo4j (Java 17, Maven); RUN=regex
+	$(E2E) -timeout 25m ./integration/... ./server/graph/...
+
+e2e-full: build plugins ## e2e at full size, with the long tests; RUN=regex
+	GRAPHMILL_E2E_FULL=1 $(E2E) -timeout 90m ./integration/... ./server/graph/...
+
+bench: build plugins ## rows a second in a real Neo4j, against hand-written code
+	GRAPHMILL_BENCH=1 $(GO) test -tags e2e -count=1 -v -timeout 60m -run '^TestBench' ./integration/bench
+
+demo: ## 10,000 ratings from a broker into a graph; DEMO_ONCE=1 ends it by itself
+	$(GO) run ./integration/demo
+
+lint: ## gofmt, go vet and staticcheck on all modules
+	@unformatted=$$(gofmt -l .); \
+	if [ -n "$$unformatted" ]; then \
+		echo "not formatted (run gofmt -w on them):"; echo "$$unformatted"; exit 1; \
+	fi
+	@set -e; staticcheck=$$($(GO) tool -n staticcheck); \
+	echo "== root"; $(GO) vet -tags e2e ./... && "$$staticcheck" -tags e2e ./...; \
+	for m in $(GUEST_MODULES); do \
+		echo "== $$m"; (cd $$m && $(GO) vet ./... && "$$staticcheck" ./...); \
+		echo "== $$m for wasip1"; (cd $$m && $(WASM) $(GO) vet ./... && $(WASM) "$$staticcheck" ./...); \
+	done
+	@echo "lint: clean"
+
+generate: ## run go generate (golden frames, fixtures)
+	@set -e; for m in $(MODULES); do (cd $$m && $(GO) generate ./...); done
+
+clean: ## remove what was built
+	rm -rf bin
