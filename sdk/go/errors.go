@@ -1,0 +1,83 @@
+package graphmill
+
+import (
+	"errors"
+	"unicode/utf8"
+)
+
+// Retry marks an error as worth trying the message again: something that the
+// next attempt may not meet. Graphmill tries a few times, then treats the error
+// like any other. Retry(nil) is nil.
+func Retry(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &retryError{err}
+}
+
+type retryError struct{ err error }
+
+func (e *retryError) Error() string { return e.err.Error() }
+func (e *retryError) Unwrap() error { return e.err }
+
+// Abort, returned by a handler of [PerBatch], says that it had to stop at m:
+// nothing of the batch counts, and m is the message suspected first. It may be
+// wrapped around [Retry]. Abort(m, nil) is nil.
+func Abort(m Message, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &abortError{m.index, err}
+}
+
+type abortError struct {
+	message uint32
+	err     error
+}
+
+func (e *abortError) Error() string { return e.err.Error() }
+func (e *abortError) Unwrap() error { return e.err }
+
+// failure is a failure entry in the making.
+type failure struct {
+	message uint32
+	flags   uint32
+	text    string
+}
+
+// newFailure reads an error: its text, and whether it is marked.
+func newFailure(message uint32, err error) failure {
+	f := failure{message: message, text: failureText(err)}
+	var retry *retryError
+	if errors.As(err, &retry) {
+		f.flags |= failureRetry
+	}
+	return f
+}
+
+// maxFailureText is where the text of a failure is cut, in bytes.
+const maxFailureText = 4096
+
+// failureText returns the text of an error as it may stand in a frame: never
+// empty, UTF-8, not long.
+func failureText(err error) string {
+	s := err.Error()
+	if s == "" {
+		return "the handler returned an error without a text"
+	}
+	if !utf8.ValidString(s) {
+		var b []byte
+		for _, c := range s { // what is no UTF-8 comes as U+FFFD
+			b = utf8.AppendRune(b, c)
+		}
+		s = string(b)
+	}
+	if len(s) > maxFailureText {
+		cut := maxFailureText
+		for !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut] + "..."
+	}
+	return s
+}

@@ -1,0 +1,3 @@
+module github.com/graphmill/graphmill/sdk/go
+
+go 1.24
