@@ -1,0 +1,271 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/graphmill/graphmill"
+)
+
+// formatVersion is the version of what is stored. A store of a later version
+// is refused, one of an earlier version is converted on opening.
+const formatVersion = 1
+
+var (
+	metaBucket      = []byte("meta")
+	streamsBucket   = []byte("streams")
+	modulesBucket   = []byte("modules")
+	positionsBucket = []byte("positions")
+	formatKey       = []byte("format")
+)
+
+// lockWait is how long Open waits for another process to let go of the data
+// directory: enough for a restart that overlaps by a moment.
+const lockWait = 2 * time.Second
+
+// Bolt is the catalog of one server, in its data directory.
+type Bolt struct {
+	db    *bbolt.DB
+	files moduleFiles
+
+	// fileMu makes a push and a delete of the same bytes happen one after the
+	// other: file and entry change in two steps.
+	fileMu sync.Mutex
+}
+
+var _ Catalog = (*Bolt)(nil)
+
+// Open opens the catalog of a data directory, which is made if it is absent.
+// One process at a time may have it open.
+func Open(dataDir string) (*Bolt, error) {
+	files := moduleFiles{dir: filepath.Join(dataDir, "modules")}
+	if err := os.MkdirAll(files.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	path := filepath.Join(dataDir, "catalog.db")
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait})
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, &graphmill.Error{Kind: graphmill.KindConflict, Code: "data_dir_in_use", Field: "data_dir",
+			Text: fmt.Sprintf("another process uses the data directory %s", dataDir),
+			Next: "stop it, or give this server a directory of its own with --data-dir"}
+	case err != nil:
+		return nil, fmt.Errorf("open the catalog %s: %w", path, err)
+	}
+	c := &Bolt{db: db, files: files}
+	if err := c.prepare(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the catalog %s: %w", path, err), db.Close())
+	}
+	return c, nil
+}
+
+func (c *Bolt) prepare() error {
+	err := c.db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{metaBucket, streamsBucket, modulesBucket, positionsBucket} {
+			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+				return err
+			}
+		}
+		meta := tx.Bucket(metaBucket)
+		stored := meta.Get(formatKey)
+		if stored == nil {
+			return meta.Put(formatKey, fmt.Append(nil, formatVersion))
+		}
+		if string(stored) != fmt.Sprint(formatVersion) {
+			return fmt.Errorf("its format %q is not known to this version of graphmill, which writes format %d", stored, formatVersion)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	wanted, complete, err := c.moduleSums()
+	if err != nil || !complete { // a broken entry may refer to any file
+		return err
+	}
+	return c.files.sweep(wanted)
+}
+
+// Close lets go of the data directory.
+func (c *Bolt) Close() error { return c.db.Close() }
+
+// Streams implements Catalog.
+func (c *Bolt) Streams(context.Context) ([]Stream, []Broken, error) {
+	var streams []Stream
+	var broken []Broken
+	err := c.view(func(tx *bbolt.Tx) error {
+		return tx.Bucket(streamsBucket).ForEach(func(k, v []byte) error {
+			s, err := decodeStream(k, v)
+			if err != nil {
+				broken = append(broken, Broken{Kind: "stream", Name: string(k), Err: err})
+				return nil
+			}
+			streams = append(streams, s)
+			return nil
+		})
+	})
+	return streams, broken, err
+}
+
+func decodeStream(k, v []byte) (Stream, error) {
+	var s Stream
+	if err := strictJSON(v, &s); err != nil {
+		return s, err
+	}
+	if s.Spec.Name != string(k) {
+		return s, fmt.Errorf("the entry is of a stream named %q", s.Spec.Name)
+	}
+	if s.Desired != graphmill.StateRunning && s.Desired != graphmill.StateStopped {
+		return s, fmt.Errorf("the desired state %q is not known", s.Desired)
+	}
+	return s, s.Spec.Validate()
+}
+
+// Stream implements Catalog.
+func (c *Bolt) Stream(_ context.Context, name string) (Stream, error) {
+	var s Stream
+	err := c.view(func(tx *bbolt.Tx) (err error) {
+		s, err = getStream(tx, name)
+		return err
+	})
+	return s, err
+}
+
+func getStream(tx *bbolt.Tx, name string) (Stream, error) {
+	v := tx.Bucket(streamsBucket).Get([]byte(name))
+	if v == nil {
+		return Stream{}, graphmill.NotFound("stream_not_found", "there is no stream %q", name)
+	}
+	s, err := decodeStream([]byte(name), v)
+	if err != nil {
+		return s, &graphmill.Error{Kind: graphmill.KindConflict, Code: "entry_broken",
+			Text: fmt.Sprintf("the catalog's entry of stream %q cannot be read", name), Err: err,
+			Next: "drop the stream and create it again"}
+	}
+	return s, nil
+}
+
+// CreateStream implements Catalog.
+func (c *Bolt) CreateStream(_ context.Context, s Stream) (Stream, error) {
+	s.Revision = 1
+	err := c.update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(streamsBucket)
+		if b.Get([]byte(s.Spec.Name)) != nil {
+			return graphmill.Conflict("stream_exists", "there is a stream %q already", s.Spec.Name)
+		}
+		return putJSON(b, s.Spec.Name, s)
+	})
+	return s, err
+}
+
+// UpdateStream implements Catalog.
+func (c *Bolt) UpdateStream(_ context.Context, s Stream) (Stream, error) {
+	err := c.update(func(tx *bbolt.Tx) error {
+		stored, err := getStream(tx, s.Spec.Name)
+		if err != nil {
+			return err
+		}
+		if stored.Revision != s.Revision {
+			return graphmill.Conflict("stream_changed", "stream %q was changed by somebody else meanwhile", s.Spec.Name)
+		}
+		s.Revision++
+		return putJSON(tx.Bucket(streamsBucket), s.Spec.Name, s)
+	})
+	return s, err
+}
+
+// DeleteStream implements Catalog.
+func (c *Bolt) DeleteStream(_ context.Context, name string) error {
+	return c.update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(streamsBucket)
+		if b.Get([]byte(name)) == nil {
+			return graphmill.NotFound("stream_not_found", "there is no stream %q", name)
+		}
+		return errors.Join(b.Delete([]byte(name)), tx.Bucket(positionsBucket).Delete([]byte(name)))
+	})
+}
+
+// Positions implements Catalog.
+func (c *Bolt) Positions(_ context.Context, stream string) ([]graphmill.Position, error) {
+	var ps []graphmill.Position
+	err := c.view(func(tx *bbolt.Tx) (err error) {
+		ps, err = getPositions(tx, stream)
+		return err
+	})
+	return ps, err
+}
+
+func getPositions(tx *bbolt.Tx, stream string) ([]graphmill.Position, error) {
+	v := tx.Bucket(positionsBucket).Get([]byte(stream))
+	if v == nil {
+		return nil, nil
+	}
+	var ps []graphmill.Position
+	if err := strictJSON(v, &ps); err != nil {
+		return nil, fmt.Errorf("read the positions of stream %q: %w", stream, err)
+	}
+	return ps, nil
+}
+
+// MergePositions implements Catalog.
+func (c *Bolt) MergePositions(_ context.Context, stream string, positions []graphmill.Position) error {
+	return c.update(func(tx *bbolt.Tx) error {
+		if tx.Bucket(streamsBucket).Get([]byte(stream)) == nil {
+			return graphmill.NotFound("stream_not_found", "there is no stream %q", stream)
+		}
+		stored, err := getPositions(tx, stream)
+		if err != nil {
+			stored = nil // unreadable ones are replaced by what is known now
+		}
+		merged := slices.DeleteFunc(stored, func(old graphmill.Position) bool {
+			return slices.ContainsFunc(positions, func(p graphmill.Position) bool { return p.TopicPartition == old.TopicPartition })
+		})
+		merged = append(merged, positions...)
+		graphmill.SortPositions(merged)
+		return putJSON(tx.Bucket(positionsBucket), stream, merged)
+	})
+}
+
+// view and update give errors that are not meant for users their kind.
+func (c *Bolt) view(f func(*bbolt.Tx) error) error { return c.wrap("read", c.db.View(f)) }
+
+func (c *Bolt) update(f func(*bbolt.Tx) error) error { return c.wrap("write", c.db.Update(f)) }
+
+func (c *Bolt) wrap(doing string, err error) error {
+	var known *graphmill.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return &graphmill.Error{Kind: graphmill.KindInternal, Code: "catalog", Text: doing + " the catalog", Err: err}
+}
+
+func putJSON(b *bbolt.Bucket, key string, value any) error {
+	v, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return b.Put([]byte(key), v)
+}
+
+// strictJSON refuses fields that this version does not know, so that an entry
+// of a later version is reported rather than cut.
+func strictJSON(v []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(v))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
+
+// notExist tells a missing file from a failing disk.
+func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,78 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// moduleFiles keeps module bytes as files named by their SHA-256.
+type moduleFiles struct{ dir string }
+
+func (f moduleFiles) path(sum string) string { return filepath.Join(f.dir, sum+".wasm") }
+
+// write stores bytes durably: temporary file, fsync, rename, fsync of the
+// folder. A file that is there already is written anew, in case it is damaged.
+func (f moduleFiles) write(sum string, bytes []byte) error {
+	tmp, err := os.CreateTemp(f.dir, ".new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // fails once it is renamed
+	_, err = tmp.Write(bytes)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), f.path(sum)); err != nil {
+		return err
+	}
+	return syncDir(f.dir)
+}
+
+// read returns the bytes and makes sure that they are the ones meant.
+func (f moduleFiles) read(sum string) ([]byte, error) {
+	bytes, err := os.ReadFile(f.path(sum))
+	if err != nil {
+		return nil, err
+	}
+	if have := sha256.Sum256(bytes); hex.EncodeToString(have[:]) != sum {
+		return nil, fmt.Errorf("%s is damaged: its SHA-256 is %x", filepath.Base(f.path(sum)), have)
+	}
+	return bytes, nil
+}
+
+// sweep removes files that no version refers to, and temporary ones: left by a
+// crash between two steps of a write. They hold nothing that was promised.
+func (f moduleFiles) sweep(wanted map[string]bool) error {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		sum, isModule := strings.CutSuffix(e.Name(), ".wasm")
+		if isModule && wanted[sum] || !isModule && !strings.HasPrefix(e.Name(), ".new-") {
+			continue
+		}
+		if err := os.Remove(filepath.Join(f.dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

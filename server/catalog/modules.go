@@ -1,0 +1,232 @@
+package catalog
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/graphmill/graphmill"
+)
+
+// moduleEntry is what is stored of one module.
+type moduleEntry struct {
+	Active   int                `json:"active"`
+	Versions []graphmill.Module `json:"versions"` // oldest first
+}
+
+func decodeModule(k, v []byte) (moduleEntry, error) {
+	var e moduleEntry
+	if err := strictJSON(v, &e); err != nil {
+		return e, err
+	}
+	if len(e.Versions) == 0 {
+		return e, errors.New("the entry has no version")
+	}
+	activeThere := false
+	for i := range e.Versions {
+		m := &e.Versions[i]
+		if m.Name != string(k) {
+			return e, fmt.Errorf("the entry is of a module named %q", m.Name)
+		}
+		if sum, err := hex.DecodeString(m.SHA256); err != nil || len(sum) != sha256.Size {
+			return e, fmt.Errorf("version %d has no SHA-256", m.Version)
+		}
+		m.Active = m.Version == e.Active
+		activeThere = activeThere || m.Active
+	}
+	if !activeThere {
+		return e, fmt.Errorf("the active version %d is not there", e.Active)
+	}
+	return e, nil
+}
+
+// newestFirst returns the versions in the order in which they are shown.
+func (e moduleEntry) newestFirst() []graphmill.Module {
+	vs := slices.Clone(e.Versions)
+	slices.Reverse(vs)
+	return vs
+}
+
+// Modules implements Catalog.
+func (c *Bolt) Modules(context.Context) ([]graphmill.Module, []Broken, error) {
+	var modules []graphmill.Module
+	var broken []Broken
+	err := c.view(func(tx *bbolt.Tx) error {
+		return tx.Bucket(modulesBucket).ForEach(func(k, v []byte) error {
+			e, err := decodeModule(k, v)
+			if err != nil {
+				broken = append(broken, Broken{Kind: "module", Name: string(k), Err: err})
+				return nil
+			}
+			modules = append(modules, e.newestFirst()...)
+			return nil
+		})
+	})
+	return modules, broken, err
+}
+
+// ModuleVersions implements Catalog.
+func (c *Bolt) ModuleVersions(_ context.Context, name string) ([]graphmill.Module, error) {
+	var versions []graphmill.Module
+	err := c.view(func(tx *bbolt.Tx) error {
+		e, err := getModule(tx, name)
+		versions = e.newestFirst()
+		return err
+	})
+	return versions, err
+}
+
+func moduleNotFound(name string) error {
+	return graphmill.NotFound("module_not_found", "there is no module %q", name)
+}
+
+func getModule(tx *bbolt.Tx, name string) (moduleEntry, error) {
+	v := tx.Bucket(modulesBucket).Get([]byte(name))
+	if v == nil {
+		return moduleEntry{}, moduleNotFound(name)
+	}
+	e, err := decodeModule([]byte(name), v)
+	if err != nil {
+		return moduleEntry{}, &graphmill.Error{Kind: graphmill.KindConflict, Code: "entry_broken",
+			Text: fmt.Sprintf("the catalog's entry of module %q cannot be read", name), Err: err,
+			Next: "remove the module and push it again"}
+	}
+	return e, nil
+}
+
+// PutModule implements Catalog.
+func (c *Bolt) PutModule(_ context.Context, m graphmill.Module, bytes []byte, activate bool) (graphmill.Module, bool, error) {
+	sum := sha256.Sum256(bytes)
+	m.SHA256 = hex.EncodeToString(sum[:])
+	m.Size = int64(len(bytes))
+
+	c.fileMu.Lock()
+	defer c.fileMu.Unlock()
+	if err := c.files.write(m.SHA256, bytes); err != nil {
+		return m, false, c.wrap("write", fmt.Errorf("store the bytes of module %q: %w", m.Name, err))
+	}
+	created := false
+	err := c.update(func(tx *bbolt.Tx) error {
+		e, err := getModule(tx, m.Name)
+		if err != nil && graphmill.KindOf(err) != graphmill.KindNotFound {
+			return err
+		}
+		first := len(e.Versions) == 0
+		if !first && e.Versions[len(e.Versions)-1].SHA256 == m.SHA256 {
+			m = e.Versions[len(e.Versions)-1]
+		} else {
+			created = true
+			m.Version = 1
+			if !first {
+				m.Version = e.Versions[len(e.Versions)-1].Version + 1
+			}
+			e.Versions = append(e.Versions, m)
+		}
+		m.Active = e.Active == m.Version
+		if activate || first {
+			if err := mayReplace(tx, m.Name, m.Transformations); err != nil {
+				return err
+			}
+			e.Active = m.Version
+			m.Active = true
+		}
+		return putJSON(tx.Bucket(modulesBucket), m.Name, e)
+	})
+	if err != nil {
+		created = false
+		err = errors.Join(err, c.sweepLocked())
+	}
+	return m, created, err
+}
+
+// ModuleBytes implements Catalog.
+func (c *Bolt) ModuleBytes(_ context.Context, sha256 string) ([]byte, error) {
+	bytes, err := c.files.read(sha256)
+	if notExist(err) {
+		return nil, graphmill.NotFound("module_bytes_lost", "the bytes of module version %.12s are not in the data directory; push the module again", sha256)
+	}
+	return bytes, c.wrap("read", err)
+}
+
+// DeleteModule implements Catalog.
+func (c *Bolt) DeleteModule(_ context.Context, name string, readOnly *graphmill.Module) error {
+	c.fileMu.Lock()
+	defer c.fileMu.Unlock()
+	err := c.update(func(tx *bbolt.Tx) error {
+		if tx.Bucket(modulesBucket).Get([]byte(name)) == nil {
+			return moduleNotFound(name)
+		}
+		if readOnly != nil {
+			if err := mayReplace(tx, name, readOnly.Transformations); err != nil {
+				return err
+			}
+		} else if users := usersOf(tx, name); len(users) > 0 {
+			return &graphmill.Error{Kind: graphmill.KindConflict, Code: "module_in_use",
+				Text: fmt.Sprintf("module %q is used by stream %q", name, users[0].Spec.Name),
+				Next: "drop the stream first"}
+		}
+		return tx.Bucket(modulesBucket).Delete([]byte(name))
+	})
+	return errors.Join(err, c.sweepLocked())
+}
+
+// usersOf returns the streams whose transformation is of the module. Entries
+// that cannot be read use nothing.
+func usersOf(tx *bbolt.Tx, module string) []Stream {
+	var users []Stream
+	_ = tx.Bucket(streamsBucket).ForEach(func(k, v []byte) error {
+		s, err := decodeStream(k, v)
+		if err != nil {
+			return nil
+		}
+		if ref, err := graphmill.ParseTransformationRef(s.Spec.Transform); err == nil && ref.Module == module {
+			users = append(users, s)
+		}
+		return nil
+	})
+	return users
+}
+
+// mayReplace refuses a module version that lacks a function in use.
+func mayReplace(tx *bbolt.Tx, module string, functions []string) error {
+	for _, s := range usersOf(tx, module) {
+		ref, err := graphmill.ParseTransformationRef(s.Spec.Transform)
+		if err != nil || slices.Contains(functions, ref.Function) {
+			continue
+		}
+		return &graphmill.Error{Kind: graphmill.KindConflict, Code: "function_in_use",
+			Text: fmt.Sprintf("stream %q uses the function %q, which these bytes do not export", s.Spec.Name, ref.Function),
+			Next: "push a module that exports it, or keep the present version active with --no-activate"}
+	}
+	return nil
+}
+
+// sweepLocked removes files that nothing refers to. fileMu is held.
+func (c *Bolt) sweepLocked() error {
+	wanted, complete, err := c.moduleSums()
+	if err != nil || !complete {
+		return err
+	}
+	return c.wrap("clean", c.files.sweep(wanted))
+}
+
+// moduleSums returns the hashes that entries refer to. It is not complete
+// where an entry cannot be read.
+func (c *Bolt) moduleSums() (wanted map[string]bool, complete bool, err error) {
+	modules, broken, err := c.Modules(context.Background())
+	wanted = make(map[string]bool, len(modules))
+	for _, m := range modules {
+		wanted[m.SHA256] = true
+	}
+	for _, b := range broken {
+		if b.Kind == "module" {
+			return wanted, false, err
+		}
+	}
+	return wanted, true, err
+}

@@ -1,0 +1,127 @@
+package catalog_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/server/catalog"
+)
+
+func module(name string, functions ...string) graphmill.Module {
+	return graphmill.Module{Name: name, ContentType: "application/wasm", Transformations: functions}
+}
+
+func push(t *testing.T, c *catalog.Bolt, bytes string, activate bool, functions ...string) (graphmill.Module, bool) {
+	t.Helper()
+	m, created, err := c.PutModule(ctx, module("m", functions...), []byte(bytes), activate)
+	require.NoError(t, err)
+	return m, created
+}
+
+func moduleFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "modules", "*"))
+	require.NoError(t, err)
+	return files
+}
+
+func TestModuleVersionsCountUp(t *testing.T) {
+	dir := t.TempDir()
+	c := open(t, dir)
+	one, created := push(t, c, "one", true, "f")
+	require.True(t, created)
+	require.Equal(t, 1, one.Version)
+	require.True(t, one.Active)
+
+	again, created := push(t, c, "one", true, "f")
+	require.False(t, created)
+	require.Equal(t, one, again)
+
+	two, created := push(t, c, "two", false, "f")
+	require.True(t, created)
+	require.Equal(t, 2, two.Version)
+	require.False(t, two.Active, "it was not to be activated")
+
+	two, created = push(t, c, "two", true, "f")
+	require.False(t, created)
+	require.True(t, two.Active, "the same bytes activate what is there")
+
+	c = reopen(t, c, dir)
+	versions, err := c.ModuleVersions(ctx, "m")
+	require.NoError(t, err)
+	one.Active = false
+	require.Equal(t, []graphmill.Module{two, one}, versions)
+	bytes, err := c.ModuleBytes(ctx, two.SHA256)
+	require.NoError(t, err)
+	require.Equal(t, "two", string(bytes))
+}
+
+func TestAModuleInUseIsKept(t *testing.T) {
+	c := open(t, t.TempDir())
+	push(t, c, "one", true, "f", "g")
+	_, err := c.CreateStream(ctx, stream("s", "m.f"))
+	require.NoError(t, err)
+
+	requireCode(t, c.DeleteModule(ctx, "m", nil), "module_in_use")
+	_, _, err = c.PutModule(ctx, module("m", "g"), []byte("two"), true)
+	requireCode(t, err, "function_in_use")
+	versions, err := c.ModuleVersions(ctx, "m")
+	require.NoError(t, err)
+	require.Len(t, versions, 1, "what was refused is not stored")
+
+	kept, _ := push(t, c, "two", false, "g")
+	require.False(t, kept.Active)
+	readOnly := module("m", "g")
+	requireCode(t, c.DeleteModule(ctx, "m", &readOnly), "function_in_use")
+	readOnly = module("m", "f")
+	require.NoError(t, c.DeleteModule(ctx, "m", &readOnly), "the ready module of that name serves the stream")
+}
+
+func TestFilesFollowTheEntries(t *testing.T) {
+	dir := t.TempDir()
+	c := open(t, dir)
+	m, _ := push(t, c, "one", true, "f")
+	require.Len(t, moduleFiles(t, dir), 1)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "modules", ".new-123"), []byte("torn"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "modules", "00.wasm"), []byte("orphan"), 0o600))
+	c = reopen(t, c, dir)
+	require.Len(t, moduleFiles(t, dir), 1, "what a crash left behind is removed")
+	_, err := c.ModuleBytes(ctx, m.SHA256)
+	require.NoError(t, err)
+
+	require.NoError(t, c.DeleteModule(ctx, "m", nil))
+	require.Empty(t, moduleFiles(t, dir))
+	_, err = c.ModuleBytes(ctx, m.SHA256)
+	requireCode(t, err, "module_bytes_lost")
+}
+
+func TestFilesOfABrokenEntryAreKept(t *testing.T) {
+	dir := t.TempDir()
+	c := open(t, dir)
+	push(t, c, "one", true, "f")
+	require.NoError(t, c.Close())
+	put(t, dir, "modules", "m", `{"active":`)
+	c = open(t, dir)
+	require.Len(t, moduleFiles(t, dir), 1, "the broken entry may refer to it")
+	_, broken, err := c.Modules(ctx)
+	require.NoError(t, err)
+	require.Len(t, broken, 1)
+	_, err = c.ModuleVersions(ctx, "m")
+	requireCode(t, err, "entry_broken")
+}
+
+func TestDamagedBytesAreNoticed(t *testing.T) {
+	dir := t.TempDir()
+	c := open(t, dir)
+	m, _ := push(t, c, "one", true, "f")
+	require.NoError(t, os.WriteFile(moduleFiles(t, dir)[0], []byte("two"), 0o600))
+	_, err := c.ModuleBytes(ctx, m.SHA256)
+	require.ErrorContains(t, err, "damaged")
+	push(t, c, "one", true, "f")
+	_, err = c.ModuleBytes(ctx, m.SHA256)
+	require.NoError(t, err, "pushing it again mends it")
+}

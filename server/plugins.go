@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/wasmhost"
+)
+
+// plugins are the ready modules that lie beside the binary. They are read once,
+// at start, and never written.
+type plugins struct {
+	byName map[string]*plugin
+	stop   context.CancelFunc
+	done   sync.WaitGroup
+}
+
+// plugin is one of them. Its fields may be read once checked is closed.
+type plugin struct {
+	path    string
+	checked chan struct{}
+	module  graphmill.Module
+	bytes   []byte
+	err     error
+}
+
+// openPlugins finds the .wasm files of dir and checks them in the background,
+// one after another: a first compilation takes seconds, and nobody else need
+// wait for it.
+func openPlugins(dir string, host *wasmhost.Host, log *slog.Logger) (*plugins, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &plugins{byName: map[string]*plugin{}, stop: cancel}
+	if dir == "" {
+		return p, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the folder of ready modules: %w", err)
+	}
+	var found []*plugin
+	for _, e := range entries {
+		name, isWasm := strings.CutSuffix(e.Name(), ".wasm")
+		if !isWasm {
+			continue
+		}
+		if err := graphmill.ValidateName("name", name); err != nil {
+			log.Warn("a file of the plugins folder is left out: its name cannot be a module's", "file", e.Name(), "error", err)
+			continue
+		}
+		pl := &plugin{path: filepath.Join(dir, e.Name()), checked: make(chan struct{})}
+		pl.module = graphmill.Module{Name: name, Version: 1, ContentType: ContentTypeWasm, Active: true, ReadOnly: true}
+		p.byName[name] = pl
+		found = append(found, pl)
+	}
+	p.done.Go(func() {
+		for _, pl := range found {
+			pl.check(ctx, host)
+			if pl.err != nil && ctx.Err() == nil {
+				log.Error("a ready module cannot be used", "module", pl.module.Name, "file", pl.path, "error", pl.err)
+			}
+		}
+	})
+	return p, nil
+}
+
+func (pl *plugin) check(ctx context.Context, host *wasmhost.Host) {
+	defer close(pl.checked)
+	info, err := os.Stat(pl.path)
+	if err != nil {
+		pl.err = err
+		return
+	}
+	if pl.bytes, pl.err = os.ReadFile(pl.path); pl.err != nil {
+		return
+	}
+	report, err := host.Check(ctx, pl.bytes)
+	if err != nil {
+		pl.err = err
+		return
+	}
+	sum := sha256.Sum256(pl.bytes)
+	pl.module.SHA256 = hex.EncodeToString(sum[:])
+	pl.module.Size = int64(len(pl.bytes))
+	pl.module.Transformations = report.Transformations
+	pl.module.CreatedAt = info.ModTime().UTC().Truncate(time.Millisecond)
+}
+
+// get returns a ready module, waiting for its check. It is nil where there is
+// none of the name, or it cannot be used.
+func (p *plugins) get(ctx context.Context, name string) (*plugin, error) {
+	pl := p.byName[name]
+	if pl == nil {
+		return nil, nil
+	}
+	select {
+	case <-pl.checked:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if pl.err != nil {
+		return nil, nil
+	}
+	return pl, nil
+}
+
+// names returns the names of all ready modules, sorted.
+func (p *plugins) names() []string {
+	names := make([]string, 0, len(p.byName))
+	for name := range p.byName {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (p *plugins) close() {
+	p.stop()
+	p.done.Wait()
+}

@@ -1,0 +1,186 @@
+// Package server is the engine: it keeps modules and streams, and runs each
+// stream's life: fetch, batch, transform, execute, acknowledge.
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/server/catalog"
+	"github.com/graphmill/graphmill/wasmhost"
+)
+
+// Defaults of Config.
+const (
+	DefaultCreateTimeout   = 10 * time.Second
+	DefaultStartTimeout    = 10 * time.Second
+	DefaultDrainTimeout    = 30 * time.Second
+	DefaultConflictRetries = 30
+	DefaultRetryInterval   = 500 * time.Millisecond
+)
+
+// Config says what a server works with. Zero durations and counts mean the
+// defaults above.
+type Config struct {
+	DataDir    string // owned by this process while the server is open
+	PluginsDir string // ready modules, read only; empty or absent: none
+
+	Sink     graphmill.Sink // not closed by the server
+	SinkName string         // for people: "the ledger FILE", "bolt://host:7687"
+
+	BootstrapServers []string // Kafka brokers of streams that name none
+
+	Limits wasmhost.Limits
+
+	CreateTimeout   time.Duration // how long CREATE looks for broker and topics
+	StartTimeout    time.Duration // how long START waits for assignment and positions
+	DrainTimeout    time.Duration // how long STOP waits for the batches under way
+	ConflictRetries int           // attempts after the first, for conflicts in the database; -1: none
+	RetryInterval   time.Duration // the longest pause between such attempts
+
+	Logger *slog.Logger // nil: nothing is logged
+}
+
+func (c Config) withDefaults() Config {
+	c.CreateTimeout = cmp.Or(c.CreateTimeout, DefaultCreateTimeout)
+	c.StartTimeout = cmp.Or(c.StartTimeout, DefaultStartTimeout)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, DefaultDrainTimeout)
+	c.ConflictRetries = max(0, cmp.Or(c.ConflictRetries, DefaultConflictRetries))
+	c.RetryInterval = cmp.Or(c.RetryInterval, DefaultRetryInterval)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Server keeps modules and streams and runs the streams. Safe for concurrent
+// use.
+type Server struct {
+	cfg     Config
+	log     *slog.Logger
+	catalog catalog.Catalog
+	host    *wasmhost.Host
+	plugins *plugins
+
+	mu      sync.Mutex
+	streams map[string]*stream
+	closing bool
+}
+
+// Open opens the data directory and resumes every stream that is to run, but
+// those that had failed. It does not wait for brokers or the database: a stream
+// whose broker is away is waiting, and says so in its status.
+func Open(ctx context.Context, cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
+	store, err := catalog.Open(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	host, err := wasmhost.New(ctx, wasmhost.Config{
+		CacheDir: cacheDir(cfg.DataDir),
+		Limits:   cfg.Limits,
+		Logger:   cfg.Logger,
+	})
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	s := &Server{
+		cfg:     cfg,
+		log:     cfg.Logger,
+		catalog: store,
+		host:    host,
+		streams: map[string]*stream{},
+	}
+	s.plugins, err = openPlugins(cfg.PluginsDir, host, cfg.Logger)
+	if err == nil {
+		err = s.resume(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	return s, nil
+}
+
+// resume loads the stored streams and starts those that are to run.
+func (s *Server) resume(ctx context.Context) error {
+	stored, broken, err := s.catalog.Streams(ctx)
+	if err != nil {
+		return err
+	}
+	_, brokenModules, err := s.catalog.Modules(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range append(broken, brokenModules...) {
+		s.log.Error("an entry of the catalog cannot be read; it is left as it is", "kind", b.Kind, "name", b.Name, "error", b.Err)
+	}
+	for _, rec := range stored {
+		st := newStream(s, rec)
+		s.streams[rec.Spec.Name] = st
+		if rec.Desired == graphmill.StateRunning && rec.Failed == nil {
+			st.launch()
+		}
+	}
+	return nil
+}
+
+// Ready returns nil while the server takes work.
+func (s *Server) Ready(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return &graphmill.Error{Kind: graphmill.KindUnavailable, Code: "shutting_down", Text: "the server is shutting down"}
+	}
+	return nil
+}
+
+// Close stops every stream after the batch that it is executing, within the
+// drain timeout or until ctx ends, and lets go of the data directory. Desired
+// states stay: the next Open resumes.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closing = true
+	streams := make([]*stream, 0, len(s.streams))
+	for _, st := range s.streams {
+		streams = append(streams, st)
+	}
+	s.mu.Unlock()
+
+	var wg sync.WaitGroup
+	for _, st := range streams {
+		wg.Go(func() { st.halt(ctx) })
+	}
+	wg.Wait()
+	if s.plugins != nil {
+		s.plugins.close()
+	}
+	return errors.Join(s.host.Close(context.WithoutCancel(ctx)), s.catalog.Close())
+}
+
+// stream returns the running representation of a stored stream.
+func (s *Server) stream(name string) (*stream, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if st := s.streams[name]; st != nil {
+		return st, nil
+	}
+	return nil, graphmill.NotFound("stream_not_found", "there is no stream %q", name)
+}
+
+// each calls f for every stream, without holding mu.
+func (s *Server) each(f func(*stream)) {
+	s.mu.Lock()
+	streams := make([]*stream, 0, len(s.streams))
+	for _, st := range s.streams {
+		streams = append(streams, st)
+	}
+	s.mu.Unlock()
+	for _, st := range streams {
+		f(st)
+	}
+}
