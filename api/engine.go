@@ -1,0 +1,44 @@
+package api
+
+import (
+	"context"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/server"
+)
+
+// Engine is what the handlers ask of the server behind them; *server.Server is
+// one. All methods are safe for concurrent use and return *graphmill.Error,
+// *graphmill.Fault, or the context's error for everything that a caller can do
+// something about; any other error is a defect and answered as one.
+type Engine interface {
+	// PushModule checks and stores an upload. It does not keep r.Bytes.
+	PushModule(ctx context.Context, r server.PushRequest) (server.PushResult, error)
+	// Modules returns the active version of every module, sorted by name.
+	Modules(ctx context.Context) ([]graphmill.Module, error)
+	// ModuleVersions returns all versions of a module, newest first.
+	ModuleVersions(ctx context.Context, name string) ([]graphmill.Module, error)
+	// DeleteModule removes all versions; KindConflict while a stream uses it.
+	DeleteModule(ctx context.Context, name string) error
+	// RunTransformation calls a transformation once and executes nothing.
+	RunTransformation(ctx context.Context, r server.RunRequest) (server.RunResult, error)
+
+	// CreateStream stores a definition. With check, an absent broker or topic
+	// refuses it.
+	CreateStream(ctx context.Context, spec graphmill.StreamSpec, check bool) (server.StreamInfo, error)
+	// Streams returns every stream, sorted by name.
+	Streams(ctx context.Context) ([]server.StreamInfo, error)
+	Stream(ctx context.Context, name string) (server.StreamInfo, error)
+	DeleteStream(ctx context.Context, name string) error
+	// StartStream returns once the start positions are settled, or once the
+	// server's start timeout has passed: the stream is then waiting.
+	StartStream(ctx context.Context, name string) (server.StreamInfo, error)
+	// StopStream returns once the batches under way are finished.
+	StopStream(ctx context.Context, name string) (server.StreamInfo, error)
+	// CheckStream reads beside the stream and executes nothing.
+	CheckStream(ctx context.Context, name string, r server.CheckRequest) ([]server.CheckBatch, error)
+	StreamStatus(ctx context.Context, name string) (graphmill.StreamStatus, error)
+
+	// Ready says why the server cannot do its work now; nil when it can.
+	Ready(ctx context.Context) error
+}

@@ -1,0 +1,111 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humachi"
+	"github.com/go-chi/chi/v5"
+)
+
+// routes is huma's way onto the router. It differs from huma's own adapter for
+// chi in two things: an action such as {name}:start is a path segment of its
+// own for the router (see actionPaths), and bodies are read by this package,
+// before huma sees the request (see takeBody).
+type routes struct {
+	chi.Router
+	service *service
+}
+
+// Handle registers one operation.
+func (a *routes) Handle(op *huma.Operation, handle func(huma.Context)) {
+	limit := op.MaxBodyBytes
+	op.MaxBodyBytes, op.BodyReadTimeout = -1, 0 // takeBody sees to both
+	a.MethodFunc(op.Method, actionPath(op.Path), func(w http.ResponseWriter, r *http.Request) {
+		r, err := takeBody(w, r, op, limit)
+		if err != nil {
+			a.service.fail(w, r, err)
+			return
+		}
+		handle(humachi.NewContext(op, r, w))
+	})
+}
+
+// actionPath parts the action from the last segment of a path: /streams/s:stop
+// becomes /streams/s/:stop. The cut is at the last colon, since the name of a
+// transformation may hold others.
+func actionPath(path string) string {
+	segment := strings.LastIndexByte(path, '/') + 1
+	colon := strings.LastIndexByte(path[segment:], ':')
+	width := 1
+	if escaped := strings.LastIndex(strings.ToLower(path[segment:]), "%3a"); escaped > colon {
+		colon, width = escaped, 3 // some clients escape the colon
+	}
+	if colon < 0 {
+		return path
+	}
+	colon += segment
+	return path[:colon] + "/:" + path[colon+width:]
+}
+
+// actionPaths makes the router see the paths of actionPath. A router that
+// matches {name}:start by itself would cut at the first colon, and would take
+// an unknown action for a part of the name.
+func actionPaths(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.RawPath // as it came, where that is not the plain form
+		if path == "" {
+			path = r.URL.Path
+		}
+		chi.RouteContext(r.Context()).RoutePath = actionPath(path)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// register adds an operation whose errors are answered by problemOf.
+func register[I, O any](s *service, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
+	schema := s.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "")
+	if op.Responses == nil {
+		op.Responses = map[string]*huma.Response{}
+	}
+	op.Responses["default"] = &huma.Response{
+		Description: "What is wrong, and what to do.",
+		Content:     map[string]*huma.MediaType{problemType: {Schema: schema}},
+	}
+	if op.MaxBodyBytes == 0 {
+		op.MaxBodyBytes = maxJSONBytes
+	}
+	huma.Register(s.huma, op, func(ctx context.Context, in *I) (*O, error) {
+		out, err := handle(ctx, in)
+		if err != nil {
+			return nil, s.problem(ctx, err)
+		}
+		return out, nil
+	})
+}
+
+func (s *service) notFound(w http.ResponseWriter, r *http.Request) {
+	p := newProblem(http.StatusNotFound, "no_such_path", "there is nothing at %s", r.URL.Path)
+	p.NextStep = "/docs lists what there is"
+	s.fail(w, r, p)
+}
+
+// methodNotAllowed answers a path that knows other methods, and names them.
+func (s *service) methodNotAllowed(mux *chi.Mux) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		path := chi.RouteContext(r.Context()).RoutePath
+		var allowed []string
+		for _, m := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete} {
+			if mux.Match(chi.NewRouteContext(), m, path) {
+				allowed = append(allowed, m)
+			}
+		}
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		p := newProblem(http.StatusMethodNotAllowed, "method_not_allowed",
+			"%s takes %s, not %s", r.URL.Path, strings.Join(allowed, " and "), r.Method)
+		s.fail(w, r, p)
+	}
+}

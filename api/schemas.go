@@ -1,0 +1,124 @@
+package api
+
+import (
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// completeSchemas describes the fields of the types that other packages own,
+// which carry no words of their own for OpenAPI, and says of arrays that they
+// are never null: none is, here. A test sees to it that no field is left
+// without a description.
+func (s *service) completeSchemas() {
+	schemas := s.huma.OpenAPI().Components.Schemas.Map()
+	// Huma adds its own error types, which fromHuma never lets out.
+	delete(schemas, "ErrorModel")
+	delete(schemas, "ErrorDetail")
+	for name, schema := range schemas {
+		for field, property := range schema.Properties {
+			if text := descriptions[name+"."+field]; property.Description == "" {
+				property.Description = text
+			}
+			notNull(property)
+		}
+	}
+}
+
+func notNull(schema *huma.Schema) {
+	if schema.Type == huma.TypeArray {
+		schema.Nullable = false
+		notNull(schema.Items)
+	}
+}
+
+var descriptions = parseDescriptions(`
+Module.name               The name of the module.
+Module.version            1, 2, ... within the name.
+Module.sha256             SHA-256 of the uploaded bytes, hexadecimal.
+Module.size               Size of the upload in bytes.
+Module.content_type       What the upload was.
+Module.transformations    Its transformations: the exported functions, sorted.
+Module.created_at         When this version was uploaded.
+Module.active             Whether streams use this version.
+Module.read_only          Lies beside the program and cannot be removed.
+PushedModule.name               The name of the module.
+PushedModule.version            1, 2, ... within the name.
+PushedModule.sha256             SHA-256 of the uploaded bytes, hexadecimal.
+PushedModule.size               Size of the upload in bytes.
+PushedModule.content_type       What the upload was.
+PushedModule.transformations    Its transformations: the exported functions, sorted.
+PushedModule.created_at         When this version was uploaded.
+PushedModule.active             Whether streams use this version.
+PushedModule.read_only          Lies beside the program and cannot be removed.
+LogLine.level             debug, info, warn or error.
+LogLine.text              The line.
+MessageRef.topic          The topic.
+MessageRef.partition      The partition.
+MessageRef.offset         The offset.
+Reason.code               A stable word for programs, such as broker_unreachable.
+Reason.text               What is the matter.
+Reason.since              Since when.
+Reason.next_step          What to do, a sentence or a command.
+Position.topic            The topic.
+Position.partition        The partition.
+Position.topic_id         The broker's id of the topic; tells a topic that was made anew.
+Position.offset           The next offset to read.
+TopicPartition.topic      The topic.
+TopicPartition.partition  The partition.
+StreamStatus.name         The name of the stream.
+StreamStatus.desired      What is wanted: stopped or running.
+StreamStatus.state        What it does: stopped, starting, running, draining, waiting or failed.
+StreamStatus.standby      Running, but another server of the group has all partitions.
+StreamStatus.reason       Why it is waiting or has failed.
+StreamStatus.module       The exact module that it transforms with.
+StreamStatus.current_batch  The batch that is being executed.
+StreamStatus.partitions   How far it is in each partition that it owns.
+StreamStatus.texts        How its query texts are executed.
+StreamStatus.last_failure The last failure.
+StreamStatus.counters     Counts since its last start in this process.
+ModuleVersion.name        The module.
+ModuleVersion.version     Its version.
+ModuleVersion.sha256      SHA-256 of its bytes.
+BatchStatus.first         Where it begins in each partition.
+BatchStatus.last          The positions once it is done.
+BatchStatus.messages      Messages in it.
+BatchStatus.statements    Statements that came of it.
+BatchStatus.attempt       1, 2, ...
+BatchStatus.next_retry_at When it is tried again.
+PartitionStatus.topic         The topic.
+PartitionStatus.partition     The partition.
+PartitionStatus.topic_id      The broker's id of the topic.
+PartitionStatus.acknowledged  The next offset to read after what is acknowledged; -1: not known.
+PartitionStatus.end           The broker's end offset; -1: not known now.
+PartitionStatus.lag           End less acknowledged; -1: not known now.
+TextStatus.hash           First 12 hexadecimal digits of the text's SHA-256.
+TextStatus.query          The text, cut at 200 bytes.
+TextStatus.form           coalesced: runs of it are sent as one statement; plain: one by one.
+TextStatus.why            Why it is plain.
+FailureStatus.at          When.
+FailureStatus.code        A stable word for programs.
+FailureStatus.text        What happened.
+FailureStatus.positions   Where the failed batch begins.
+FailureStatus.message     The partition of the message to look at first.
+FailureStatus.offset      The offset of that message.
+Counters.messages         Messages acknowledged.
+Counters.batches          Batches acknowledged.
+Counters.batches_closed   Batches by why they were closed: size, bytes, interval, stop, limit.
+Counters.statements       Statements executed and committed.
+Counters.statements_sent  Statements sent, after runs of equal texts were joined.
+Counters.dropped          Messages for which the transformation returned nothing.
+Counters.retries          Attempts to execute a batch after its first.
+Counters.failures         Failed batches.
+`)
+
+// parseDescriptions reads lines of a name and a text.
+func parseDescriptions(table string) map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(table) {
+		if name, text, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			m[name] = strings.TrimSpace(text)
+		}
+	}
+	return m
+}

@@ -1,0 +1,239 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/server"
+)
+
+// StreamDefinition is graphmill.StreamSpec with the words that document it.
+// The two convert into each other, so the compiler keeps them alike.
+type StreamDefinition struct {
+	Name      string   `json:"name" doc:"The name of the stream."`
+	Source    string   `json:"source,omitempty" enum:"kafka" doc:"What the stream reads: kafka, which Redpanda is too."`
+	Topics    []string `json:"topics" doc:"The topics."`
+	Transform string   `json:"transform" example:"movies.transform" doc:"The transformation, as MODULE.FUNCTION; MODULE alone means its function transform."`
+
+	BatchSize       int   `json:"batch_size,omitempty" minimum:"1" doc:"A batch is closed at this many messages; 1000 by default, 1000000 at most."`
+	BatchBytes      int64 `json:"batch_bytes,omitempty" minimum:"1" doc:"A batch is closed at this many bytes of payload, keys and headers; 16777216 by default, 268435456 at most."`
+	BatchIntervalMS int64 `json:"batch_interval_ms,omitempty" minimum:"1" doc:"A batch is closed after this many milliseconds; 100 by default, 3600000 at most."`
+
+	BootstrapServers []string `json:"bootstrap_servers,omitempty" doc:"Brokers, as host:port; by default those of the server's settings."`
+	ConsumerGroup    string   `json:"consumer_group,omitempty" doc:"The consumer group; graphmill.NAME by default."`
+	StartFrom        string   `json:"start_from,omitempty" doc:"Where to begin where no position is known: earliest, latest (the default), or a time in RFC 3339."`
+
+	Delivery  string            `json:"delivery,omitempty" enum:"at_least_once" doc:"What a crash may do: at_least_once may repeat a batch, never lose one."`
+	OnFailure string            `json:"on_failure,omitempty" enum:"stop" doc:"What a batch that cannot be applied does: stop ends the stream before it, and a start tries it again."`
+	Database  string            `json:"database,omitempty" doc:"The database of the graph server; by default that of the server's settings."`
+	Coalesce  string            `json:"coalesce,omitempty" enum:"on,off" doc:"Whether runs of equal query texts are sent as one statement; on by default."`
+	Settings  map[string]string `json:"settings,omitempty" doc:"Handed to the transformation when it is configured."`
+
+	MemoryLimit   int64 `json:"memory_limit,omitempty" minimum:"1" doc:"Linear memory of the transformation in bytes; by default, and at most, what the server's settings say."`
+	TimeLimitMS   int64 `json:"time_limit_ms,omitempty" minimum:"1" doc:"Time of the transformation for one batch in milliseconds; by default, and at most, what the server's settings say."`
+	ResponseLimit int64 `json:"response_limit,omitempty" minimum:"1" doc:"Answer of the transformation for one batch in bytes; by default half of the memory limit."`
+}
+
+// Stream is a definition and how the stream fares.
+type Stream struct {
+	StreamDefinition
+	Desired   graphmill.State   `json:"desired" doc:"What is wanted: stopped or running. A restart of the server resumes what is to run."`
+	State     graphmill.State   `json:"state" doc:"What it does: stopped, starting, running, draining, waiting or failed."`
+	Reason    *graphmill.Reason `json:"reason,omitempty" doc:"Why it is waiting or has failed."`
+	CreatedAt time.Time         `json:"created_at" doc:"When it was created."`
+	Warnings  []string          `json:"warnings,omitempty" doc:"What will not work as it is, such as a module that is not there yet. Told by the creation."`
+}
+
+// NewStream returns the JSON form of a stream.
+func NewStream(i server.StreamInfo) Stream {
+	return Stream{
+		StreamDefinition: StreamDefinition(i.Spec),
+		Desired:          i.Desired,
+		State:            i.State,
+		Reason:           i.Reason,
+		CreatedAt:        i.CreatedAt,
+		Warnings:         i.Warnings,
+	}
+}
+
+// CreateStream is the body that creates a stream.
+type CreateStream struct {
+	StreamDefinition
+	Check *bool `json:"check,omitempty" doc:"Whether an absent broker or topic refuses the definition; true by default."`
+}
+
+// Streams is a list of streams.
+type Streams struct {
+	Streams []Stream `json:"streams" doc:"All streams, sorted by name."`
+}
+
+// Changed tells what became of each stream when all were started or stopped.
+type Changed struct {
+	Streams []ChangedStream `json:"streams" doc:"Every stream, sorted by name."`
+}
+
+// ChangedStream is one stream of Changed.
+type ChangedStream struct {
+	Name  string          `json:"name" doc:"The name of the stream."`
+	State graphmill.State `json:"state" doc:"Its state now."`
+	Error *Problem        `json:"error,omitempty" doc:"Why it could not be started or stopped."`
+}
+
+type (
+	streamInput struct {
+		Name string `path:"name" doc:"The name of the stream."`
+	}
+	createInput  struct{ Body CreateStream }
+	createOutput struct {
+		Location string `header:"Location" doc:"Where the stream is."`
+		Body     Stream
+	}
+	streamOutput  struct{ Body Stream }
+	streamsOutput struct{ Body Streams }
+	// actionInput takes a body only to tell that nothing may stand in it.
+	actionInput struct {
+		Name string `path:"name" doc:"The name of the stream."`
+		Body *NoOptions
+	}
+	allInput      struct{ Body *NoOptions }
+	changedOutput struct{ Body Changed }
+	statusOutput  struct{ Body graphmill.StreamStatus }
+)
+
+// NoOptions is an empty JSON object.
+type NoOptions struct{}
+
+func (s *service) registerStreams() {
+	const all, one = prefix + "/streams", prefix + "/streams/{name}"
+	tags := []string{"Streams"}
+	register(s, huma.Operation{
+		OperationID: "createStream", Method: http.MethodPost, Path: all, Tags: tags,
+		Summary:       "Create a stream",
+		Description:   "The stream is stopped. Nothing is read before it is started.",
+		DefaultStatus: http.StatusCreated,
+	}, s.createStream)
+	register(s, huma.Operation{
+		OperationID: "listStreams", Method: http.MethodGet, Path: all, Tags: tags,
+		Summary: "List streams",
+	}, s.listStreams)
+	register(s, huma.Operation{
+		OperationID: "startStreams", Method: http.MethodPost, Path: all + ":start", Tags: tags,
+		Summary:     "Start all streams",
+		Description: "Streams that run already are left as they are. The answer tells of each; one that fails does not keep the others.",
+	}, func(ctx context.Context, _ *allInput) (*changedOutput, error) {
+		return s.changeAll(ctx, s.engine.StartStream)
+	})
+	register(s, huma.Operation{
+		OperationID: "stopStreams", Method: http.MethodPost, Path: all + ":stop", Tags: tags,
+		Summary:     "Stop all streams",
+		Description: "The answer tells of each; one that fails does not keep the others.",
+	}, func(ctx context.Context, _ *allInput) (*changedOutput, error) {
+		return s.changeAll(ctx, s.engine.StopStream)
+	})
+	register(s, huma.Operation{
+		OperationID: "showStream", Method: http.MethodGet, Path: one, Tags: tags,
+		Summary: "Show a stream's definition",
+	}, func(ctx context.Context, in *streamInput) (*streamOutput, error) {
+		return s.onStream(ctx, in.Name, s.engine.Stream)
+	})
+	register(s, huma.Operation{
+		OperationID: "deleteStream", Method: http.MethodDelete, Path: one, Tags: tags,
+		Summary:     "Drop a stream",
+		Description: "A running stream is stopped first. Its consumer group and the graph stay as they are.",
+	}, s.deleteStream)
+	register(s, huma.Operation{
+		OperationID: "startStream", Method: http.MethodPost, Path: one + ":start", Tags: tags,
+		Summary: "Start a stream",
+		Description: "Answers once the start positions are settled: what is produced after the answer is not missed. " +
+			"Where the broker is not reached in time the state is waiting, and the start goes on.",
+	}, func(ctx context.Context, in *actionInput) (*streamOutput, error) {
+		return s.onStream(ctx, in.Name, s.engine.StartStream)
+	})
+	register(s, huma.Operation{
+		OperationID: "stopStream", Method: http.MethodPost, Path: one + ":stop", Tags: tags,
+		Summary:     "Stop a stream",
+		Description: "Answers once the batches under way are in the graph and acknowledged, or the server's drain timeout has ended them.",
+	}, func(ctx context.Context, in *actionInput) (*streamOutput, error) {
+		return s.onStream(ctx, in.Name, s.engine.StopStream)
+	})
+	register(s, huma.Operation{
+		OperationID: "streamStatus", Method: http.MethodGet, Path: one + "/status", Tags: tags,
+		Summary: "Show what a stream is doing",
+	}, s.streamStatus)
+}
+
+func (s *service) createStream(ctx context.Context, in *createInput) (*createOutput, error) {
+	check := in.Body.Check == nil || *in.Body.Check
+	info, err := s.engine.CreateStream(ctx, graphmill.StreamSpec(in.Body.StreamDefinition), check)
+	if err != nil {
+		return nil, err
+	}
+	return &createOutput{Location: prefix + "/streams/" + info.Spec.Name, Body: NewStream(info)}, nil
+}
+
+func (s *service) listStreams(ctx context.Context, _ *struct{}) (*streamsOutput, error) {
+	infos, err := s.engine.Streams(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &streamsOutput{Body: Streams{Streams: make([]Stream, 0, len(infos))}}
+	for _, i := range infos {
+		out.Body.Streams = append(out.Body.Streams, NewStream(i))
+	}
+	return out, nil
+}
+
+func (s *service) onStream(ctx context.Context, name string, do func(context.Context, string) (server.StreamInfo, error)) (*streamOutput, error) {
+	if err := graphmill.ValidateName("name", name); err != nil {
+		return nil, err
+	}
+	info, err := do(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &streamOutput{Body: NewStream(info)}, nil
+}
+
+func (s *service) changeAll(ctx context.Context, do func(context.Context, string) (server.StreamInfo, error)) (*changedOutput, error) {
+	infos, err := s.engine.Streams(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &changedOutput{Body: Changed{Streams: make([]ChangedStream, 0, len(infos))}}
+	for _, i := range infos {
+		c := ChangedStream{Name: i.Spec.Name, State: i.State}
+		if now, err := do(ctx, i.Spec.Name); err != nil {
+			c.Error = s.problem(ctx, err)
+		} else {
+			c.State = now.State
+		}
+		out.Body.Streams = append(out.Body.Streams, c)
+	}
+	return out, nil
+}
+
+func (s *service) deleteStream(ctx context.Context, in *streamInput) (*struct{}, error) {
+	if err := graphmill.ValidateName("name", in.Name); err != nil {
+		return nil, err
+	}
+	return nil, s.engine.DeleteStream(ctx, in.Name)
+}
+
+func (s *service) streamStatus(ctx context.Context, in *streamInput) (*statusOutput, error) {
+	if err := graphmill.ValidateName("name", in.Name); err != nil {
+		return nil, err
+	}
+	st, err := s.engine.StreamStatus(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	st.Partitions, st.Texts = orEmpty(st.Partitions), orEmpty(st.Texts)
+	if st.Counters.BatchesClosed == nil {
+		st.Counters.BatchesClosed = map[string]int64{}
+	}
+	return &statusOutput{Body: st}, nil
+}
