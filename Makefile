@@ -52,12 +52,12 @@ demo: ## 10,000 ratings from a broker into a graph; DEMO_ONCE=1 ends it by itsel
 	$(GO) run ./integration/demo
 
 lint: ## gofmt, go vet and staticcheck on all modules
-	@unformatted=$$(gofmt -l .); \
+	@unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l .) || exit 1; \
 	if [ -n "$$unformatted" ]; then \
 		echo "not formatted (run gofmt -w on them):"; echo "$$unformatted"; exit 1; \
 	fi
 	@set -e; staticcheck=$$($(GO) tool -n staticcheck); \
-	echo "== root"; $(GO) vet -tags e2e ./... && "$$staticcheck" -tags e2e ./...; \
+	echo "== ."; $(GO) vet -tags e2e ./...; "$$staticcheck" -tags e2e ./...; \
 	for m in $(GUEST_MODULES); do \
 		echo "== $$m"; (cd $$m && $(GO) vet ./... && "$$staticcheck" ./...); \
 		echo "== $$m for wasip1"; (cd $$m && $(WASM) $(GO) vet ./... && $(WASM) "$$staticcheck" ./...); \

@@ -1,0 +1,180 @@
+// Stack starts and stops a real Kafka and a real Neo4j, to try things by hand:
+//
+//	go run ./integration/stack/cmd/stack up kafka neo4j --dir /tmp/stack
+//	. /tmp/stack/stack.env
+//	go run ./integration/stack/cmd/stack down --dir /tmp/stack
+//
+// What is started goes on after the program has ended. Run without arguments for
+// the whole usage.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/graphmill/graphmill/integration/stack"
+)
+
+const usage = `Start and stop a real Kafka and a real Neo4j, from Maven artifacts.
+
+  stack up kafka|neo4j... [--dir DIR]      start them, go on with the data in DIR if there is some
+  stack down [--dir DIR] [--kill] [--remove]
+                                           stop them; --kill: with SIGKILL; --remove: delete DIR's data
+  stack resolve [kafka|neo4j...]           fetch and compile all that a start needs, so that it needs no network
+
+DIR is stack-data unless given. up writes DIR/stack.env, to be read by a shell (. DIR/stack.env).
+`
+
+// The exit statuses.
+const (
+	statusDone   = 0
+	statusFailed = 1
+	statusUsage  = 2
+)
+
+var errUsage = errors.New("wrong usage")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	err := dispatch(ctx, args, stdout)
+	switch {
+	case err == nil:
+		return statusDone
+	case errors.Is(err, errUsage):
+		fmt.Fprintf(stderr, "stack: %v\n\n%s", err, usage)
+		return statusUsage
+	default:
+		fmt.Fprintf(stderr, "stack: %v\n", err)
+		return statusFailed
+	}
+}
+
+func dispatch(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) == 0 {
+		return fmt.Errorf("%w: a command is needed", errUsage)
+	}
+	command, args := args[0], args[1:]
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	dir := "stack-data"
+	var down stack.DownConfig
+	switch command {
+	case "up":
+		flags.StringVar(&dir, "dir", dir, "")
+	case "down":
+		flags.StringVar(&dir, "dir", dir, "")
+		flags.BoolVar(&down.Kill, "kill", false, "")
+		flags.BoolVar(&down.Remove, "remove", false, "")
+	case "resolve":
+	case "help", "-h", "--help":
+		_, err := io.WriteString(out, usage)
+		return err
+	default:
+		return fmt.Errorf("%w: there is no command %q", errUsage, command)
+	}
+	names, err := parseMixed(flags, args)
+	if err != nil {
+		return fmt.Errorf("%w: %v", errUsage, err)
+	}
+	for _, name := range names {
+		if !slices.Contains(stack.Names(), name) {
+			return fmt.Errorf("%w: there is no server %q", errUsage, name)
+		}
+	}
+	switch command {
+	case "up":
+		if len(names) == 0 {
+			return fmt.Errorf("%w: up needs the names of servers", errUsage)
+		}
+		return up(ctx, dir, names, out)
+	case "down":
+		if len(names) > 0 {
+			return fmt.Errorf("%w: down stops all servers of a directory and takes no names", errUsage)
+		}
+		down.Log = out
+		return tearDown(ctx, dir, down)
+	default:
+		if len(names) == 0 {
+			names = stack.Names()
+		}
+		return stack.Resolve(ctx, out, names...)
+	}
+}
+
+// parseMixed parses flags that may stand before, between and behind names.
+func parseMixed(flags *flag.FlagSet, args []string) (names []string, err error) {
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		if args = flags.Args(); len(args) == 0 {
+			return names, nil
+		}
+		names, args = append(names, args[0]), args[1:]
+	}
+}
+
+const envFile = "stack.env"
+
+// up starts the servers one after another: each needs the whole machine while
+// it starts.
+func up(ctx context.Context, dir string, names []string, out io.Writer) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	var vars []stack.EnvVar
+	for _, name := range names {
+		home := filepath.Join(dir, name)
+		switch name {
+		case "kafka":
+			k, err := stack.StartKafka(ctx, stack.KafkaConfig{Dir: home, Log: out, Detached: true})
+			if err != nil {
+				return err
+			}
+			vars = append(vars, k.Env()...)
+		case "neo4j":
+			n, err := stack.StartNeo4j(ctx, stack.Neo4jConfig{Dir: home, Log: out, Detached: true})
+			if err != nil {
+				return err
+			}
+			vars = append(vars, n.Env()...)
+		}
+	}
+	env := filepath.Join(dir, envFile)
+	if err := stack.WriteEnv(env, vars); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "their addresses: . %s\nto stop them: stack down --dir %s\n", env, dir)
+	return nil
+}
+
+// tearDown stops the servers and removes the file with their addresses.
+func tearDown(ctx context.Context, dir string, cfg stack.DownConfig) error {
+	if err := stack.Down(ctx, dir, cfg); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(dir, envFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if !cfg.Remove {
+		return nil
+	}
+	// Only if nothing else is in it.
+	if err := os.Remove(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EEXIST) {
+		return err
+	}
+	return nil
+}

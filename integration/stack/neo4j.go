@@ -1,0 +1,141 @@
+package stack
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/neo4j/neo4j-go-driver/v5/neo4j"
+)
+
+// Neo4jConfig says how to start a database. The zero value will do for a test.
+type Neo4jConfig struct {
+	// Dir is the database's own directory: new, empty, or one where an earlier
+	// database was, whose data, port and password are taken over. Empty: a
+	// temporary directory, which Close removes.
+	Dir string
+	// Log gets lines about what takes time; nil: none.
+	Log io.Writer
+	// ReadyTimeout is how long to wait for the database; 0: 3 minutes.
+	ReadyTimeout time.Duration
+	// Settings are settings of neo4j.conf; they win over ours. The database
+	// refuses to start with one it does not know.
+	Settings map[string]string
+	// Detached lets the database outlive this program (see Down).
+	Detached bool
+}
+
+// Neo4j is a Neo4j Community server with Bolt as its only door, on loopback,
+// with a password of its own.
+type Neo4j struct {
+	*Server
+	password string
+}
+
+const (
+	portBolt          = "bolt"
+	neo4jConfFile     = "neo4j.conf"
+	neo4jPasswordFile = "password"
+)
+
+// StartNeo4j starts a database and returns once it takes the password. ctx
+// bounds the start only. The error is a *MissingError where Java or Maven is
+// missing; where the database does not come up it holds the end of its log.
+func StartNeo4j(ctx context.Context, cfg Neo4jConfig) (*Neo4j, error) {
+	s, err := newServer(ctx, nameNeo4j, options{
+		dir: cfg.Dir, log: cfg.Log, readyTimeout: cfg.ReadyTimeout, detached: cfg.Detached,
+		jvmArgs: []string{"-Xms256m", "-Xmx1g", "-XX:+UseG1GC",
+			"--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-opens=java.base/java.io=ALL-UNNAMED", "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED"},
+	}, portBolt)
+	if err != nil {
+		return nil, err
+	}
+	n := &Neo4j{Server: s}
+	if err := n.readPassword(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	s.configure = func(s *Server) error { return n.writeConf(cfg.Settings) }
+	s.prepare = func(context.Context, *Server) error { return os.RemoveAll(s.path(dataDir)) }
+	s.ready = "READY"
+	s.answers = n.ping
+	s.address = n.URI
+	if err := s.firstStart(ctx); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// URI returns the address of the database, with the scheme bolt.
+func (n *Neo4j) URI() string { return "bolt://" + loopback(n.state.Ports[portBolt]) }
+
+// User returns the name of the one user.
+func (n *Neo4j) User() string { return "neo4j" }
+
+// Password returns the user's password: random, made at the first start.
+func (n *Neo4j) Password() string { return n.password }
+
+// PasswordFile returns the path of a file that holds the password.
+func (n *Neo4j) PasswordFile() string { return n.path(neo4jPasswordFile) }
+
+// Env returns what a shell or another program needs to use the database. It
+// holds the settings of Graphmill's own program too.
+func (n *Neo4j) Env() []EnvVar {
+	return []EnvVar{
+		{"NEO4J_URI", n.URI()},
+		{"NEO4J_USER", n.User()},
+		{"NEO4J_PASSWORD", n.Password()},
+		{"NEO4J_LOG_FILE", n.LogFile()},
+		{"GRAPHMILL_GRAPH_URI", n.URI()},
+		{"GRAPHMILL_GRAPH_USER", n.User()},
+		{"GRAPHMILL_GRAPH_PASSWORD_FILE", n.PasswordFile()},
+	}
+}
+
+func (n *Neo4j) ping(ctx context.Context) error {
+	driver, err := neo4j.NewDriverWithContext(n.URI(), neo4j.BasicAuth(n.User(), n.password, ""))
+	if err != nil {
+		return err
+	}
+	return errors.Join(driver.VerifyConnectivity(ctx), driver.Close(ctx))
+}
+
+// readPassword takes the password of an earlier start, or makes one.
+func (n *Neo4j) readPassword() error {
+	b, err := os.ReadFile(n.PasswordFile())
+	if errors.Is(err, os.ErrNotExist) {
+		b = []byte(rand.Text() + "\n")
+		err = writeFileAtomic(n.PasswordFile(), b, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("keep the password: %w", err)
+	}
+	n.password = strings.TrimSpace(string(b))
+	return nil
+}
+
+func (n *Neo4j) writeConf(settings map[string]string) error {
+	address := loopback(n.state.Ports[portBolt])
+	all := map[string]string{
+		"server.bolt.enabled":            "true",
+		"server.bolt.listen_address":     address,
+		"server.bolt.advertised_address": address,
+		"dbms.security.auth_enabled":     "true",
+		"server.memory.pagecache.size":   "64m",
+		// By default half a gigabyte is set aside for logs before the first write.
+		"db.tx_log.preallocate": "false",
+		// Nothing is sent home from a test.
+		"dbms.usage_report.enabled": "false",
+	}
+	maps.Copy(all, settings)
+	lines, err := propertyLines(all)
+	if err != nil {
+		return err
+	}
+	return writeFileAtomic(n.path(neo4jConfFile), []byte(lines), 0o600)
+}
