@@ -129,6 +129,8 @@ func (n *Neo4j) writeConf(settings map[string]string) error {
 		"server.memory.pagecache.size":   "64m",
 		// By default half a gigabyte is set aside for logs before the first write.
 		"db.tx_log.preallocate": "false",
+		// Bolt stops twice as long as its quiet period of 5 s, with nobody connected.
+		"internal.dbms.bolt.netty_server_shutdown_quiet_period": "0",
 		// Nothing is sent home from a test.
 		"dbms.usage_report.enabled": "false",
 	}

@@ -17,22 +17,32 @@ import org.neo4j.dbms.api.DatabaseManagementServiceBuilder;
 public final class Neo4jMain {
     private Neo4jMain() {}
 
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
         Path directory = Path.of(args[0]);
         ParentWatch.start(directory);
+        try {
+            start(directory);
+            System.out.println("READY");
+            Thread.currentThread().join();
+        } catch (Exception e) {
+            e.printStackTrace();
+            System.exit(1); // the database's own threads would keep the JVM alive
+        }
+    }
+
+    private static void start(Path directory) throws Exception {
         DatabaseManagementService dbms = new DatabaseManagementServiceBuilder(directory.resolve("data"))
                 .loadPropertiesFromFile(directory.resolve("neo4j.conf"))
                 .build();
         Runtime.getRuntime().addShutdownHook(new Thread(dbms::shutdown, "shutdown"));
+        // OR REPLACE: a later start on the same data finds the user as it left him, and ALTER USER
+        // refuses to set the password that he has.
         String password = Files.readString(directory.resolve("password")).strip();
         dbms.database("system").executeTransactionally(
-                "ALTER USER neo4j SET PASSWORD $password CHANGE NOT REQUIRED",
+                "CREATE OR REPLACE USER neo4j SET PASSWORD $password CHANGE NOT REQUIRED",
                 Map.of("password", password));
         if (!dbms.database("neo4j").isAvailable(60_000)) {
-            System.err.println("the database neo4j is not available after 60 s");
-            System.exit(1);
+            throw new IllegalStateException("the database neo4j is not available after 60 s");
         }
-        System.out.println("READY");
-        Thread.currentThread().join();
     }
 }

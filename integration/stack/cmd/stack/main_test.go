@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestStatusAndUsage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		args   []string
+		status int
+		stdout string
+		stderr string
+	}{
+		"no command":              {nil, statusUsage, "", "a command is needed"},
+		"unknown command":         {[]string{"restart"}, statusUsage, "", `there is no command "restart"`},
+		"unknown server":          {[]string{"up", "pulsar"}, statusUsage, "", `there is no server "pulsar"`},
+		"up of nothing":           {[]string{"up", "--dir", "x"}, statusUsage, "", "up needs the names of servers"},
+		"down of one":             {[]string{"down", "kafka"}, statusUsage, "", "takes no names"},
+		"unknown flag":            {[]string{"down", "--force"}, statusUsage, "", "-force"},
+		"flag of another command": {[]string{"up", "kafka", "--kill"}, statusUsage, "", "-kill"},
+		"help":                    {[]string{"help"}, statusDone, "stack up kafka|neo4j", ""},
+		"down where nothing is":   {[]string{"down", "--dir", filepath.Join(t.TempDir(), "none")}, statusDone, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			require.Equal(t, tc.status, run(t.Context(), tc.args, &stdout, &stderr))
+			require.Contains(t, stdout.String(), tc.stdout)
+			require.Contains(t, stderr.String(), tc.stderr)
+			if tc.status == statusUsage {
+				require.Contains(t, stderr.String(), "stack up kafka|neo4j", "the usage")
+			}
+		})
+	}
+}
+
+func TestDownRemovesTheAddressesAndNothingOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	env, other := filepath.Join(dir, envFile), filepath.Join(dir, "other")
+	for _, file := range []string{env, other} {
+		require.NoError(t, os.WriteFile(file, nil, 0o600))
+	}
+	require.Equal(t, statusDone, run(t.Context(), []string{"down", "--remove", "--dir", dir}, &bytes.Buffer{}, &bytes.Buffer{}))
+	require.NoFileExists(t, env)
+	require.FileExists(t, other)
+}
+
+func TestUpWithoutJavaFailsWithWhatToInstall(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("JAVA_HOME", "")
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	var stderr bytes.Buffer
+	require.Equal(t, statusFailed, run(t.Context(), []string{"up", "kafka", "--dir", t.TempDir()}, &bytes.Buffer{}, &stderr))
+	require.Contains(t, stderr.String(), "java is not installed: install a JDK (17 or newer)")
+}

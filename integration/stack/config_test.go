@@ -1,0 +1,106 @@
+package stack
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFreePorts(t *testing.T) {
+	ports, err := freePorts(20)
+	require.NoError(t, err)
+	seen := map[int]bool{}
+	for _, p := range ports {
+		require.False(t, seen[p], "%d is there twice", p)
+		seen[p] = true
+		require.GreaterOrEqual(t, p, lowPort)
+		require.Less(t, p, highPort)
+		l, err := net.Listen("tcp", loopback(p))
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
+	}
+}
+
+func TestPropertyLines(t *testing.T) {
+	lines, err := propertyLines(map[string]string{"b.c": `C:\x`, "a": "1 = 2"})
+	require.NoError(t, err)
+	require.Equal(t, "a=1 = 2\nb.c=C:\\\\x\n", lines)
+
+	for name, bad := range map[string]map[string]string{
+		"a second setting hidden in a value": {"a": "1\nauth=false"},
+		"no name":                            {"": "1"},
+		"a name that is a comment":           {"#a": "1"},
+		"a name with a separator":            {"a=b": "1"},
+	} {
+		_, err := propertyLines(bad)
+		require.Error(t, err, name)
+	}
+}
+
+func TestKafkaConfTakesSettingsThatWin(t *testing.T) {
+	dir := t.TempDir()
+	s := &Server{dir: dir, state: state{Ports: map[string]int{portPlaintext: 1001, portSASL: 1002, portTLS: 1003, portController: 1004}}}
+	require.NoError(t, writeKafkaConf(s, map[string]string{"num.partitions": "7"}))
+	b, err := os.ReadFile(filepath.Join(dir, kafkaConfFile))
+	require.NoError(t, err)
+	conf := string(b)
+	require.Contains(t, conf, "listeners=PLAINTEXT://127.0.0.1:1001,SASL://127.0.0.1:1002,TLS://127.0.0.1:1003,CONTROLLER://127.0.0.1:1004\n")
+	require.Greater(t, strings.Index(conf, "num.partitions=7"), strings.Index(conf, "num.partitions=3"), "of two lines Kafka takes the last")
+	require.NotContains(t, conf, "<no value>")
+}
+
+func TestCertificatesAreGoodForATLSListenerOnLoopback(t *testing.T) {
+	dir := t.TempDir()
+	caFile, serverFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "server.pem")
+	require.NoError(t, writeCertificates(caFile, serverFile))
+	pair, err := tls.LoadX509KeyPair(serverFile, serverFile)
+	require.NoError(t, err)
+	ca, err := os.ReadFile(caFile)
+	require.NoError(t, err)
+	roots := x509.NewCertPool()
+	require.True(t, roots.AppendCertsFromPEM(ca))
+	for _, name := range []string{"localhost", "127.0.0.1"} {
+		_, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name})
+		require.NoError(t, err, name)
+	}
+	info, err := os.Stat(serverFile)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it holds the key")
+}
+
+func TestWriteEnvIsReadByAShell(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "stack.env")
+	require.NoError(t, os.WriteFile(path, []byte("export OLD='1'\n"), 0o644))
+	values := map[string]string{
+		"PLAIN":  "127.0.0.1:9092",
+		"QUOTED": `it's "here"; $(rm -rf x) \ ` + "`id`",
+		"LINES":  "a\nb",
+		"EMPTY":  "",
+	}
+	var vars []EnvVar
+	for name, value := range values {
+		vars = append(vars, EnvVar{name, value})
+	}
+	require.NoError(t, WriteEnv(path, vars))
+	for name, want := range values {
+		got, err := exec.Command("sh", "-c", `. "$0" && sh -c 'printf %s "$`+name+`"'`, path).Output()
+		require.NoError(t, err)
+		require.Equal(t, want, string(got), name)
+	}
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NotContains(t, string(b), "OLD")
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	require.Error(t, WriteEnv(path, []EnvVar{{"A B", ""}}))
+	require.Error(t, WriteEnv(path, []EnvVar{{"A", "\x00"}}))
+}
