@@ -1,14 +1,14 @@
 package integration_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
-	"os/exec"
+	pathpkg "path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -64,31 +64,32 @@ func (r room) knows(other room) bool {
 	return r.everyone || other.dir == r.dir || other.dir == "." || slices.Contains(r.mayKnow, other.dir)
 }
 
-type listed struct {
-	ImportPath                         string
-	Imports, TestImports, XTestImports []string
+// source is a Go file of the program: its directory, and what of this repository
+// it imports, as directories.
+type source struct {
+	file, dir string
+	test      bool
+	imports   []string
 }
 
 func TestImportsRunDownwards(t *testing.T) {
-	packages := listPackages(t)
-	require.NotEmpty(t, packages)
-	for _, p := range packages {
-		dir := directory(p.ImportPath)
-		r, ok := roomOf(dir)
+	sources := readSources(t, "..")
+	require.NotEmpty(t, sources)
+	for _, f := range sources {
+		r, ok := roomOf(f.dir)
 		if !ok {
-			t.Errorf("%s stands in no room: move it into one, or add a room to the table in integration/rooms_test.go and to CONTRIBUTING.md", dir)
+			t.Errorf("%s stands in no room: move it into one, or add a room to the table in integration/rooms_test.go and to CONTRIBUTING.md", f.file)
 			continue
 		}
-		for _, imported := range ours(p.Imports) {
-			if other, ok := roomOf(imported); ok && !r.knows(other) {
-				t.Errorf("%s imports %s: the room %q may know only %v and the root package; declare an interface where it is needed, and put the two together further up", dir, imported, r.dir, r.mayKnow)
+		for _, imported := range f.imports {
+			other, ok := roomOf(imported)
+			if !ok || r.knows(other) {
+				continue
 			}
-		}
-		// Tests may use the fakes and servers of integration besides.
-		for _, imported := range ours(slices.Concat(p.TestImports, p.XTestImports)) {
-			if other, ok := roomOf(imported); ok && other.dir != "integration" && !r.knows(other) {
-				t.Errorf("a test of %s imports %s: the room %q may know only %v, the root package and integration", dir, imported, r.dir, r.mayKnow)
+			if f.test && other.dir == "integration" {
+				continue // tests may use the servers and fakes there
 			}
+			t.Errorf("%s imports %s: the room %s may know %s; declare an interface where it is needed, and put the two together further up", f.file, imported, r.dir, strings.Join(append([]string{"the root package"}, r.mayKnow...), ", "))
 		}
 	}
 }
@@ -106,46 +107,64 @@ func TestGuestModulesRequireNothingOfTheHost(t *testing.T) {
 	}
 }
 
-// listPackages lists the packages of the program's module, with the files of
-// the end-to-end tests. A package that does not compile is no matter of this
-// test (-e): its imports count all the same.
-func listPackages(t *testing.T) []listed {
+// readSources reads the imports of all Go files of the module at root, whatever
+// system or build tag they are for. It reads the files itself, and asks no
+// "go list", so that the test's cached result is void once a file changes.
+func readSources(t *testing.T, root string) []source {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-tags", "e2e", "-json=ImportPath,Imports,TestImports,XTestImports", "./...")
-	cmd.Dir = ".."
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	require.NoError(t, err, "go list: %s", stderr.String())
-	var packages []listed
-	for d := json.NewDecoder(bytes.NewReader(out)); ; {
-		var p listed
-		err := d.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			return packages
+	var sources []source
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
 		}
-		require.NoError(t, err)
-		packages = append(packages, p)
-	}
+		name := entry.Name()
+		if entry.IsDir() {
+			if path != root && (name == "testdata" || strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || isModule(path)) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(name) != ".go" {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		f := source{file: rel, dir: pathpkg.Dir(rel), test: strings.HasSuffix(name, "_test.go")}
+		for _, i := range parsed.Imports {
+			imported, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			if dir, ours := directory(imported); ours {
+				f.imports = append(f.imports, dir)
+			}
+		}
+		sources = append(sources, f)
+		return nil
+	})
+	require.NoError(t, err)
+	return sources
 }
 
-// ours returns the directories of the imports that belong to this repository.
-func ours(imports []string) []string {
-	var dirs []string
-	for _, i := range imports {
-		if i == module || strings.HasPrefix(i, module+"/") {
-			dirs = append(dirs, directory(i))
-		}
-	}
-	return dirs
+func isModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
 }
 
-// directory returns the directory of a package, "." for the root.
-func directory(importPath string) string {
+// directory returns the directory of a package of this repository, "." for the
+// root.
+func directory(importPath string) (string, bool) {
 	if importPath == module {
-		return "."
+		return ".", true
 	}
-	return strings.TrimPrefix(importPath, module+"/")
+	return strings.CutPrefix(importPath, module+"/")
 }
 
 func readModule(t *testing.T, path string) *modfile.File {
