@@ -22,7 +22,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## build bin/graphmill
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/graphmill ./cmd/graphmill
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.release=$(VERSION)' -o bin/graphmill ./cmd/graphmill
 
 plugins: ## build bin/plugins/NAME.wasm
 	plugins/build.sh
@@ -39,10 +39,10 @@ race: ## test all modules with the race detector (needs a C compiler)
 		(cd $$m && $(GO) test -race ./...); \
 	done
 
-e2e: build plugins ## end-to-end tests on real Kafka and Neo4j (Java 17, Maven); RUN=regex
+e2e: ## end-to-end tests on real Kafka and Neo4j (Java 17, Maven); RUN=regex
 	$(E2E) -timeout 25m ./integration/... ./server/graph/...
 
-e2e-full: build plugins ## e2e at full size, with the long tests; RUN=regex
+e2e-full: ## e2e at full size, with the long tests; RUN=regex
 	GRAPHMILL_E2E_FULL=1 $(E2E) -timeout 90m ./integration/... ./server/graph/...
 
 bench: build plugins ## rows a second in a real Neo4j, against hand-written code
