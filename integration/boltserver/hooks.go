@@ -1,0 +1,55 @@
+package boltserver
+
+// Hooks are asked before the server acts, from the goroutine of the connection:
+// several may be called at once. A hook that is nil lets everything pass.
+type Hooks struct {
+	// OnLogon is asked when a client logs in with the right password, or when
+	// none is asked for.
+	OnLogon func(user string) *Failure
+	// OnBegin is asked for each BEGIN.
+	OnBegin func(Transaction) Reply
+	// OnRun is asked for each statement, outside of transactions too.
+	OnRun func(Statement) Reply
+	// OnCommit is asked for each COMMIT.
+	OnCommit func(Transaction) Reply
+}
+
+// Failure is an error of the database. The rest of the transaction is ignored.
+type Failure struct {
+	Code    string // "Neo.ClientError.Statement.SyntaxError"
+	Message string
+}
+
+// Reply is what a hook wants done. The zero value lets the server go on.
+type Reply struct {
+	// Wait holds the connection until it is closed, before anything else is
+	// done. A client that leaves ends it, and so does Stop.
+	Wait <-chan struct{}
+
+	Failure *Failure
+
+	// LateFailure lets a RUN succeed and its PULL fail, as errors of execution
+	// do. Of OnRun only.
+	LateFailure *Failure
+
+	Cut Cut
+
+	// Fields and Rows are the result of a statement. Of OnRun only.
+	Fields []string
+	Rows   [][]any
+}
+
+// Cut says when to cut a connection.
+type Cut uint8
+
+// The moments of a cut.
+const (
+	CutNever  Cut = iota
+	CutBefore     // nothing of what was asked for is done
+	CutAfter      // it is done, and the client never hears of it
+)
+
+// Fail is the Reply that refuses with an error.
+func Fail(code, message string) Reply {
+	return Reply{Failure: &Failure{Code: code, Message: message}}
+}

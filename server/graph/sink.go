@@ -1,0 +1,330 @@
+// Package graph executes statements in a Bolt database (Neo4j, Memgraph)
+// through the Neo4j driver. A batch is one transaction; runs of statements with
+// equal text are sent as one statement where that gives the same graph.
+//
+// The files in the order of a batch's way: execute.go is the main path,
+// values.go looks at the parameters, plan.go makes the list of statements to
+// send, verdicts.go decides which texts are coalesced, coalesce.go and lexer.go
+// rewrite them, faults.go says what errors mean.
+package graph
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/graphmill/graphmill"
+	"github.com/neo4j/neo4j-go-driver/v5/neo4j"
+	"github.com/neo4j/neo4j-go-driver/v5/neo4j/config"
+)
+
+// Defaults of Config.
+const (
+	DefaultMaxConnections     = 50
+	DefaultConnectTimeout     = 10 * time.Second
+	DefaultTransactionTimeout = 2 * time.Minute
+	DefaultUserAgent          = "graphmill"
+)
+
+// schemes are those of --graph-uri. +s asks for TLS with a certificate that an
+// authority vouches for, +ssc takes any certificate. neo4j:// finds the members
+// of a cluster by itself, bolt:// talks to exactly one server.
+var schemes = []string{"bolt", "bolt+s", "bolt+ssc", "neo4j", "neo4j+s", "neo4j+ssc"}
+
+// Config of a Sink. Zero values mean the defaults.
+type Config struct {
+	URI string // bolt://host:7687; see schemes
+
+	User     string // empty: no login
+	Password string // never shown in errors or logs
+
+	Database string // where a batch names none; empty: the server's own default
+
+	MaxConnections int // batches at once, at least 1
+
+	// ConnectTimeout bounds reaching the server: dialing, logging in, and
+	// waiting for a free connection.
+	ConnectTimeout time.Duration
+
+	// TransactionTimeout is the server's limit for one transaction. There always
+	// is one: a process that freezes within a transaction holds its locks until
+	// then.
+	TransactionTimeout time.Duration
+
+	UserAgent string
+	Logger    *slog.Logger // nil: nothing is logged
+}
+
+// Sink is a graphmill.Sink that executes statements in a database. It is safe
+// for concurrent use.
+type Sink struct {
+	cfg    Config
+	target string // host:port, for texts
+	driver neo4j.DriverWithContext
+	log    *slog.Logger
+
+	// slots holds one entry for each batch at work, so that the driver's own
+	// pool never makes anybody wait: its errors cannot tell a pool that is
+	// exhausted from a server that does not answer.
+	slots chan struct{}
+
+	closing chan struct{} // closed when Close begins
+	life    context.Context
+	end     context.CancelFunc // of life: ends what Close could not wait for
+	once    sync.Once
+
+	verdicts *verdicts
+	streams  *streams
+
+	mu     sync.Mutex
+	server string // name and version that the server told last
+}
+
+// Open makes a sink. The database need not be there yet. An error is a
+// *graphmill.Error that names the setting.
+func Open(cfg Config) (*Sink, error) {
+	target, err := checkURI(cfg.URI)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case cfg.User == "" && cfg.Password != "":
+		return nil, graphmill.Invalid("graph_user", "a password is given, but no user")
+	case cfg.MaxConnections < 0:
+		return nil, graphmill.Invalid("max_connections", "%d is below 1", cfg.MaxConnections)
+	case cfg.ConnectTimeout < 0:
+		return nil, graphmill.Invalid("connect_timeout", "%s is below 0", cfg.ConnectTimeout)
+	case cfg.TransactionTimeout < 0:
+		return nil, graphmill.Invalid("transaction_timeout", "%s is below 0", cfg.TransactionTimeout)
+	}
+	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, DefaultMaxConnections)
+	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, DefaultConnectTimeout)
+	cfg.TransactionTimeout = cmp.Or(cfg.TransactionTimeout, DefaultTransactionTimeout)
+	cfg.UserAgent = cmp.Or(cfg.UserAgent, DefaultUserAgent)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+
+	auth := neo4j.NoAuth()
+	if cfg.User != "" {
+		auth = neo4j.BasicAuth(cfg.User, cfg.Password, "")
+	}
+	cfg.Password = "" // the driver has it now; nothing here can show it
+	driver, err := neo4j.NewDriverWithContext(cfg.URI, auth, func(c *config.Config) {
+		c.Log = driverLog{cfg.Logger}
+		c.MaxConnectionPoolSize = cfg.MaxConnections + 2 // cluster discovery takes one, too
+		c.ConnectionAcquisitionTimeout = cfg.ConnectTimeout
+		c.SocketConnectTimeout = cfg.ConnectTimeout
+		c.ConnectionLivenessCheckTimeout = time.Minute // firewalls forget silent connections
+		c.FetchSize = fetchSize
+		c.UserAgent = cfg.UserAgent
+		c.TelemetryDisabled = true
+	})
+	if err != nil {
+		return nil, graphmill.Invalid("graph_uri", "%v", err)
+	}
+	life, end := context.WithCancel(context.Background())
+	return &Sink{
+		cfg: cfg, target: target, driver: driver, log: cfg.Logger,
+		slots: make(chan struct{}, cfg.MaxConnections), closing: make(chan struct{}),
+		life: life, end: end,
+		verdicts: newVerdicts(), streams: newStreams(),
+	}, nil
+}
+
+// checkURI returns the host and port that a URI names. The URI itself stands in
+// no error: it may hold a password.
+func checkURI(uri string) (string, error) {
+	const field = "graph_uri"
+	u, err := url.Parse(uri)
+	switch {
+	case err != nil:
+		return "", graphmill.Invalid(field, "it cannot be read; a URI such as bolt://localhost:7687 is needed")
+	case !slices.Contains(schemes, u.Scheme):
+		return "", graphmill.Invalid(field, "the scheme %q is not known; %s are", clip(u.Scheme, 40), strings.Join(schemes, ", "))
+	case u.User != nil:
+		return "", graphmill.Invalid(field, "user and password must not stand in it; use --graph-user and --graph-password-file")
+	case u.Hostname() == "":
+		return "", graphmill.Invalid(field, "a host is missing, as in %s://localhost:7687", u.Scheme)
+	case u.Path != "" && u.Path != "/":
+		return "", graphmill.Invalid(field, "a path has no meaning there; the database is named by --graph-database")
+	case u.RawQuery != "" && strings.HasPrefix(u.Scheme, "bolt"):
+		return "", graphmill.Invalid(field, "a query (?...) has a meaning with neo4j:// only")
+	case u.Port() == "":
+		return net.JoinHostPort(u.Hostname(), "7687"), nil
+	}
+	return u.Host, nil
+}
+
+// Verify reaches the database once: it is there, it lets us in, and the
+// database of that name (empty: the default one) exists. A *graphmill.Fault
+// tells what does not hold.
+func (s *Sink) Verify(ctx context.Context, database string) error {
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	reach, cancel := s.bound(ctx, 2*s.cfg.ConnectTimeout)
+	defer cancel()
+	session := s.session(reach, s.database(database), nil)
+	defer s.closeSession(reach, session)
+	result, err := session.Run(reach, "RETURN 1 AS reached", nil)
+	if err == nil {
+		err = s.consume(reach, result)
+	}
+	if err != nil {
+		return s.fault(ctx, stageReach, err, graphmill.WholeBatch)
+	}
+	return nil
+}
+
+// Texts tells how the query texts of a stream were executed last, the ones used
+// last first, as far as they are remembered.
+func (s *Sink) Texts(stream string) []graphmill.TextStatus { return s.streams.texts(stream) }
+
+// Close waits for the batches at work, as long as ctx allows, then cancels
+// them. It may be called more than once.
+func (s *Sink) Close(ctx context.Context) error {
+	first := false
+	s.once.Do(func() { first = true; close(s.closing) })
+	if !first {
+		return nil
+	}
+	defer s.end()
+	for range cap(s.slots) {
+		select {
+		case s.slots <- struct{}{}:
+		case <-ctx.Done():
+			s.end()
+			s.slots <- struct{}{} // what has been cancelled leaves at once
+		}
+	}
+	if err := s.driver.Close(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("close the connections to %s: %w", s.target, err)
+	}
+	return nil
+}
+
+// enter takes a slot. The caller calls leave in the end.
+func (s *Sink) enter(ctx context.Context) (leave func(), err error) {
+	if ctx.Err() != nil {
+		return nil, s.interrupted(ctx)
+	}
+	wait := time.NewTimer(s.cfg.ConnectTimeout)
+	defer wait.Stop()
+	select {
+	case <-s.closing: // has to win where both are ready
+		return nil, s.closed()
+	default:
+	}
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }, nil
+	case <-s.closing:
+		return nil, s.closed()
+	case <-ctx.Done():
+		return nil, s.interrupted(ctx)
+	case <-wait.C:
+		return nil, &graphmill.Fault{
+			Class: graphmill.FaultTransient, Code: codeExhausted, Outage: true, Message: graphmill.WholeBatch,
+			Text: fmt.Sprintf("all %d connections to the database at %s have been in use for %s", cap(s.slots), s.target, s.cfg.ConnectTimeout),
+			Next: "let fewer streams run at once, or allow more connections",
+		}
+	}
+}
+
+// interrupted is the error of a caller that no longer wants an answer.
+func (s *Sink) interrupted(ctx context.Context) error {
+	return fmt.Errorf("waiting for the database at %s: %w", s.target, ctx.Err())
+}
+
+func (s *Sink) closed() *graphmill.Fault {
+	return &graphmill.Fault{
+		Class: graphmill.FaultTransient, Code: codeUnreachable, Outage: true, Message: graphmill.WholeBatch,
+		Text: "the connections to the database are being closed",
+	}
+}
+
+// bound gives every call into the driver a deadline. Without one the driver does
+// not notice that ctx is cancelled while it reads (its racing reader waits for
+// ctx only where there is a deadline).
+func (s *Sink) bound(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	stop := context.AfterFunc(s.life, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+func (s *Sink) database(name string) string { return cmp.Or(name, s.cfg.Database) }
+
+func (s *Sink) session(ctx context.Context, database string, bookmarks neo4j.Bookmarks) neo4j.SessionWithContext {
+	return s.driver.NewSession(ctx, neo4j.SessionConfig{
+		AccessMode: neo4j.AccessModeWrite, DatabaseName: database, Bookmarks: bookmarks,
+	})
+}
+
+// closeSession gives the connection back. What it reports is not news: a
+// transaction has ended before, or its connection is gone.
+func (s *Sink) closeSession(ctx context.Context, session neo4j.SessionWithContext) {
+	if err := session.Close(ctx); err != nil {
+		s.log.Debug("close a session of the database", "error", err)
+	}
+}
+
+// consume reads a result to its end, so that an error shows here and not at the
+// next call. The answer to PULL is on its way already: it costs no round trip,
+// unless there are more rows than fetchSize.
+func (s *Sink) consume(ctx context.Context, result neo4j.ResultWithContext) error {
+	summary, err := result.Consume(ctx)
+	if err != nil {
+		return err
+	}
+	s.observe(summary.Server())
+	return nil
+}
+
+// observe remembers which server answers. Another version may read texts
+// differently.
+func (s *Sink) observe(server neo4j.ServerInfo) {
+	agent := server.Agent()
+	s.mu.Lock()
+	before := s.server
+	s.server = agent
+	s.mu.Unlock()
+	if before == agent {
+		return
+	}
+	s.log.Info("the database answers", "at", s.target, "server", agent)
+	if before != "" {
+		s.verdicts.forget()
+	}
+}
+
+// fault turns an error of the driver into what a sink returns: the context's
+// error where the caller's context has ended, a *graphmill.Fault else.
+func (s *Sink) fault(ctx context.Context, at stage, err error, message int) error {
+	if cause := ctx.Err(); cause != nil {
+		if at != stageCommit {
+			return s.interrupted(ctx)
+		}
+		return &graphmill.Fault{
+			Class: graphmill.FaultTransient, Code: codeUnreachable, Unknown: true, Message: graphmill.WholeBatch,
+			Text: "the outcome of a commit is not known: it was interrupted", Err: cause,
+		}
+	}
+	if s.life.Err() != nil {
+		f := s.closed()
+		f.Unknown = at == stageCommit
+		return f
+	}
+	f := classify(s.target, at, err, message)
+	if f.Code == codeUnreachable {
+		s.verdicts.forget() // what comes back may be another server
+	}
+	return f
+}

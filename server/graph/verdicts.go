@@ -1,0 +1,220 @@
+package graph
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"sync"
+
+	"github.com/graphmill/graphmill"
+	"github.com/neo4j/neo4j-go-driver/v5/neo4j"
+)
+
+type textHash = [sha256.Size]byte
+
+// verdictKey names a text in a database. Databases of one server may differ in
+// their default language and their indexes.
+type verdictKey struct {
+	database string
+	text     textHash
+}
+
+// verdict says how a text is executed.
+type verdict struct {
+	why    string // not empty: one by one, for this reason
+	query  string // else: the coalesced form
+	params []string
+}
+
+// A text is examined only once it has stood in this many batches, or this many
+// times in one: examining costs more than it saves for a text that does not come
+// again.
+const repeats = 3
+
+// Bounds of what is remembered. The texts seen are kept apart, so that a flood of
+// texts that never come again cannot push out the verdicts.
+const (
+	maxVerdictBytes = 16 << 20
+	maxSeen         = 10_000
+	verdictOverhead = 500 // bytes of a verdict beside its strings
+)
+
+// verdicts remembers how texts are executed, until the server changes.
+type verdicts struct {
+	mu      sync.Mutex
+	epoch   int // of the server: a verdict reached in an earlier one is not kept
+	known   *lru[verdictKey, verdict]
+	seen    *lru[verdictKey, int]        // batches in which a text stood
+	judging map[verdictKey]chan struct{} // closed when the verdict is there
+	indexes map[string]*typedIndexes     // of each database
+}
+
+func newVerdicts() *verdicts {
+	return &verdicts{
+		known:   newLRU[verdictKey, verdict](maxVerdictBytes),
+		seen:    newLRU[verdictKey, int](maxSeen),
+		judging: map[verdictKey]chan struct{}{},
+		indexes: map[string]*typedIndexes{},
+	}
+}
+
+// forget drops everything: the server has gone away, or is another one.
+func (v *verdicts) forget() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.epoch++
+	v.known.clear()
+	clear(v.indexes)
+}
+
+// sight counts a batch in which a text stood and returns how many there were.
+func (v *verdicts) sight(key verdictKey) int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n, _ := v.seen.get(key)
+	n++
+	v.seen.put(key, n, 1)
+	return n
+}
+
+func (v *verdicts) get(key verdictKey) (verdict, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.known.get(key)
+}
+
+// claim returns the verdict, or a channel to wait for whoever is reaching it, or
+// neither: then the caller reaches it and calls settle.
+func (v *verdicts) claim(key verdictKey) (got verdict, ok bool, wait <-chan struct{}, epoch int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if got, ok = v.known.get(key); ok {
+		return got, true, nil, v.epoch
+	}
+	if busy, ok := v.judging[key]; ok {
+		return got, false, busy, v.epoch
+	}
+	v.judging[key] = make(chan struct{})
+	return got, false, nil, v.epoch
+}
+
+// settle ends a claim. got is kept if it is not nil and the server is still the
+// one that it was reached with.
+func (v *verdicts) settle(key verdictKey, got *verdict, epoch int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	close(v.judging[key])
+	delete(v.judging, key)
+	if got != nil && epoch == v.epoch {
+		v.keep(key, *got)
+	}
+}
+
+// replace keeps a verdict in place of the one that there is.
+func (v *verdicts) replace(key verdictKey, got verdict) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.keep(key, got)
+}
+
+func (v *verdicts) keep(key verdictKey, got verdict) {
+	cost := verdictOverhead + len(got.query) + len(got.why)
+	for _, p := range got.params {
+		cost += len(p)
+	}
+	v.known.put(key, got, cost)
+}
+
+// decide fills in how a text that stands in runs is executed. An error is a
+// fault of the server, never one of the text.
+func (s *Sink) decide(ctx context.Context, stream, database string, u *use) error {
+	key := verdictKey{database, u.hash}
+	if got, ok := s.verdicts.get(key); ok {
+		s.streams.earn(stream)
+		u.verdict, u.why = got, got.why
+		return nil
+	}
+	if seen := s.verdicts.sight(key); seen < repeats && u.count < repeats {
+		u.why = "it has not come often enough to be examined"
+		return nil
+	}
+	if !s.streams.try(stream) {
+		u.why = "too many texts of the stream came only once or twice; put what differs into parameters"
+		return nil
+	}
+	for {
+		got, ok, wait, epoch := s.verdicts.claim(key)
+		if ok {
+			u.verdict, u.why = got, got.why
+			return nil
+		}
+		if wait == nil {
+			got, err := s.judge(ctx, database, u.text)
+			if err != nil {
+				s.verdicts.settle(key, nil, epoch)
+				return err
+			}
+			s.verdicts.settle(key, &got, epoch)
+			u.verdict, u.why = got, got.why
+			return nil
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return s.interrupted(ctx)
+		}
+	}
+}
+
+// judge reaches a verdict on a text. The tokens are looked at first; then the
+// database has to accept the text as it is and in its coalesced form.
+func (s *Sink) judge(ctx context.Context, database, text string) (verdict, error) {
+	c, why := coalesce(text)
+	if why != "" {
+		return verdict{why: why}, nil
+	}
+	reach, cancel := s.bound(ctx, s.limit())
+	defer cancel()
+	session := s.session(reach, database, nil)
+	defer s.closeSession(reach, session)
+
+	// The plain text is explained without its parameters: with those of the
+	// statement at hand a value of the wrong type would speak against the text.
+	why, err := s.explain(ctx, reach, session, text, nil)
+	if err != nil || why != "" {
+		return verdict{why: why}, err
+	}
+	why, err = s.explain(ctx, reach, session, c.query, map[string]any{rowsParameter: []any{}})
+	switch {
+	case err != nil:
+		return verdict{}, err
+	case why != "":
+		return verdict{why: "the database refuses the coalesced form: " + why}, nil
+	}
+	indexes, err := s.typedIndexes(ctx, reach, session, database)
+	if err != nil {
+		return verdict{}, err
+	}
+	if why := indexes.affect(c); why != "" {
+		return verdict{why: why}, nil
+	}
+	return verdict{query: c.query, params: c.params}, nil
+}
+
+// explain asks the database to plan a text. why tells that it refuses the text;
+// err is any other fault.
+func (s *Sink) explain(ctx, reach context.Context, session neo4j.SessionWithContext, text string, params map[string]any) (why string, err error) {
+	result, err := session.Run(reach, "EXPLAIN "+text, params, neo4j.WithTxTimeout(s.cfg.TransactionTimeout))
+	if err == nil {
+		err = s.consume(reach, result)
+	}
+	if err == nil {
+		return "", nil
+	}
+	err = s.fault(ctx, stageRun, err, graphmill.WholeBatch)
+	var f *graphmill.Fault
+	if errors.As(err, &f) && (f.Class == graphmill.FaultMessage || f.Class == graphmill.FaultTooBig) {
+		return f.Text, nil
+	}
+	return "", err
+}
