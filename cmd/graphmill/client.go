@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/api"
+)
+
+const (
+	defaultServer = "http://127.0.0.1:7480"
+	serverVar     = "GRAPHMILL_SERVER"
+	jsonType      = "application/json"
+)
+
+// client talks to the REST API of a server.
+type client struct {
+	server string
+	http   *http.Client
+}
+
+// clientFlag adds --server to a command and everything below it.
+func (a *app) clientFlag(cmd *cobra.Command) *client {
+	c := &client{http: &http.Client{Transport: &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 10 * time.Second,
+	}}}
+	server := a.getenv(serverVar)
+	if server == "" {
+		server = defaultServer
+	}
+	cmd.PersistentFlags().StringVar(&c.server, "server", server, "address of the server (or "+serverVar+")")
+	return c
+}
+
+// apiPath returns the path of something under /api/v1, its parts escaped.
+func apiPath(parts ...string) string {
+	var b strings.Builder
+	b.WriteString("/api/v1")
+	for _, p := range parts {
+		b.WriteString("/" + url.PathEscape(p))
+	}
+	return b.String()
+}
+
+// call sends in, if it is not nil, as JSON, and reads the answer into out, if
+// that is not nil. What the server refuses is an *api.Problem.
+func (c *client) call(ctx context.Context, method, path string, in, out any) error {
+	if in == nil {
+		return c.send(ctx, method, path, "", nil, out)
+	}
+	body, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("encode the request: %w", err)
+	}
+	return c.send(ctx, method, path, jsonType, body, out)
+}
+
+func (c *client) send(ctx context.Context, method, path, contentType string, body []byte, out any) error {
+	base, err := c.base()
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(body))
+	if err != nil {
+		return wrongUsage("--server %q is no address: %s", c.server, err)
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	req.Header.Set("User-Agent", "graphmill/"+version())
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return c.unreachable(ctx, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("read the answer of %s: %w", base, err)
+	}
+	if resp.StatusCode >= 400 {
+		return c.refused(base, resp, answer)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return c.notGraphmill(base, resp)
+	}
+	return nil
+}
+
+// base returns the server's URL without a slash at its end; host:port alone
+// means http.
+func (c *client) base() (string, error) {
+	s := c.server
+	if !strings.Contains(s, "://") {
+		s = "http://" + s
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return "", wrongUsage("--server %q is no address such as %s", c.server, defaultServer)
+	}
+	return strings.TrimRight(u.String(), "/"), nil
+}
+
+func (c *client) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err // without method and path, which tell nothing here
+	}
+	return &graphmill.Error{
+		Kind: graphmill.KindUnavailable, Code: "server_unreachable",
+		Text: "no server is reached at " + c.server,
+		Next: "start one with 'graphmill dev' or 'graphmill serve', or name it with --server or " + serverVar,
+		Err:  err,
+	}
+}
+
+func (c *client) refused(base string, resp *http.Response, answer []byte) error {
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	var p api.Problem
+	if media != "application/problem+json" || json.Unmarshal(answer, &p) != nil || p.Detail == "" {
+		return c.notGraphmill(base, resp)
+	}
+	return &p
+}
+
+func (c *client) notGraphmill(base string, resp *http.Response) error {
+	return &graphmill.Error{
+		Kind: graphmill.KindUnavailable, Code: "no_graphmill",
+		Text: fmt.Sprintf("what answers at %s is not Graphmill, or another version of it (status %s, %s)", base, resp.Status, resp.Header.Get("Content-Type")),
+		Next: "look at --server and " + serverVar,
+	}
+}
+
+// asProblem returns the problem in err's chain, or nil.
+func asProblem(err error) *api.Problem {
+	var p *api.Problem
+	errors.As(err, &p)
+	return p
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+)
+
+// output is how a command answers: for people, or exactly.
+type output struct {
+	w      io.Writer
+	format string // table, json, yaml
+}
+
+// outputFlag adds -o to a command.
+func (a *app) outputFlag(cmd *cobra.Command) *output {
+	o := &output{w: a.out}
+	cmd.Flags().VarP(newOneOf(&o.format, "table", "json", "yaml"), "output", "o", "how to answer")
+	return o
+}
+
+// print writes v as JSON or YAML, or calls people.
+func (o *output) print(v any, people func(w io.Writer) error) error {
+	if o.format == "table" {
+		return people(o.w)
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	if o.format == "yaml" {
+		return writeYAML(o.w, b.Bytes())
+	}
+	_, err := o.w.Write(b.Bytes())
+	return err
+}
+
+// writeYAML turns JSON into YAML. JSON is YAML, so reading it as such keeps the
+// order of fields and all digits of numbers.
+func writeYAML(w io.Writer, doc []byte) error {
+	var node yaml.Node
+	if err := yaml.Unmarshal(doc, &node); err != nil {
+		return fmt.Errorf("turn the answer into YAML: %w", err)
+	}
+	blockStyle(&node)
+	enc := yaml.NewEncoder(w)
+	enc.SetIndent(2)
+	if err := enc.Encode(&node); err != nil {
+		return fmt.Errorf("turn the answer into YAML: %w", err)
+	}
+	return enc.Close()
+}
+
+func blockStyle(n *yaml.Node) {
+	if len(n.Content) > 0 || n.Kind == yaml.ScalarNode {
+		n.Style = 0 // an empty list or map keeps its brackets
+	}
+	for _, c := range n.Content {
+		blockStyle(c)
+	}
+}
+
+// newTable returns a table without lines, which reads well on a terminal and
+// behind a pipe.
+func newTable(w io.Writer, columns ...any) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	style := table.StyleDefault
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Format.Header = text.FormatUpper
+	style.Box.PaddingLeft = ""
+	style.Box.PaddingRight = "  "
+	t.SetStyle(style)
+	t.AppendHeader(columns)
+	t.SuppressTrailingSpaces()
+	return t
+}
+
+// clip cuts a text for people after n characters.
+func clip(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}

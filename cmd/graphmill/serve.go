@@ -1,0 +1,342 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/api"
+	"github.com/graphmill/graphmill/server"
+)
+
+// serveSettings are the settings of a server.
+type serveSettings struct {
+	config  string
+	listen  string
+	dataDir string
+	noAuth  bool
+
+	graph graphSettings
+
+	kafkaServers []string
+
+	conflictRetries int
+	retryInterval   millis
+	createTimeout   time.Duration
+	startTimeout    time.Duration
+	drainTimeout    time.Duration
+
+	pluginsDir string
+	limits     limitSettings
+
+	logFormat string
+	logLevel  string
+
+	dev devSettings // of graphmill dev alone
+}
+
+func (s *serveSettings) add(fs *pflag.FlagSet) {
+	fs.SortFlags = false
+	fs.StringVar(&s.config, "config", "", "file of settings (default "+settingsFile+", if there is one)")
+	fs.StringVar(&s.listen, "listen", "127.0.0.1:7480", "where to serve the API")
+	fs.StringVar(&s.dataDir, "data-dir", "./graphmill-data", "where streams, modules and positions are kept; owned by one process")
+	s.graph.add(fs)
+	fs.StringSliceVar(&s.kafkaServers, "kafka-bootstrap-servers", nil, "brokers of streams that name none, as host:port")
+	fs.IntVar(&s.conflictRetries, "stream-transaction-conflict-retries", server.DefaultConflictRetries, "how often a transaction that lost against another is tried again")
+	s.retryInterval = millis(server.DefaultRetryInterval)
+	fs.Var(&s.retryInterval, "stream-transaction-retry-interval", "the longest pause between such tries; a bare integer is milliseconds")
+	fs.DurationVar(&s.createTimeout, "create-timeout", server.DefaultCreateTimeout, "how long creating a stream looks for broker and topics")
+	fs.DurationVar(&s.startTimeout, "start-timeout", server.DefaultStartTimeout, "how long starting a stream waits for its start positions")
+	fs.DurationVar(&s.drainTimeout, "drain-timeout", server.DefaultDrainTimeout, "how long stopping waits for the batches under way")
+	addPluginsDir(fs, &s.pluginsDir)
+	s.limits.add(fs)
+	fs.BoolVar(&s.noAuth, "insecure-no-auth", false, "serve beyond loopback, to everyone who can reach it")
+	fs.Var(newOneOf(&s.logFormat, "text", "json"), "log-format", "how the log on standard error is written")
+	fs.Var(newOneOf(&s.logLevel, "info", "debug", "warn", "error"), "log-level", "what is logged")
+}
+
+// names lists every setting, those of dev too.
+func settingNames() []string {
+	var s serveSettings
+	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	s.add(fs)
+	s.dev.add(fs)
+	var names []string
+	fs.VisitAll(func(f *pflag.Flag) {
+		if f.Name != "config" {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve --graph-uri URI",
+		Short: "Run a server",
+		Long: `Runs a server: it keeps modules and streams under --data-dir, serves the API, and
+runs the streams that are to run, also after a restart. SIGINT or SIGTERM ends it
+once the batches under way are in the graph; a second one ends it at once.
+
+Every setting is a flag, or a variable (--data-dir is GRAPHMILL_DATA_DIR), or a
+line of graphmill.yaml (data-dir: ...), in this order.`,
+		Example: `  graphmill serve --graph-uri bolt://127.0.0.1:7687 --graph-user neo4j \
+      --graph-password-file password.txt --kafka-bootstrap-servers 127.0.0.1:9092
+
+  # no database: statements are recorded in a file
+  graphmill serve --graph-uri ledger:statements.jsonl`,
+		Args: takes(),
+	}
+	var s serveSettings
+	s.add(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := a.loadServeSettings(cmd, &s); err != nil {
+			return err
+		}
+		if s.graph.uri == "" {
+			return &usageError{
+				text: "--graph-uri is needed: where do the statements go?",
+				next: "name a database (--graph-uri bolt://127.0.0.1:7687) or a file (--graph-uri ledger:statements.jsonl); to try it out: graphmill dev",
+			}
+		}
+		return a.serve(cmd.Context(), &s, nil)
+	}
+	return cmd
+}
+
+// loadServeSettings reads variables and the settings file into s.
+func (a *app) loadServeSettings(cmd *cobra.Command, s *serveSettings) error {
+	config := s.config
+	if config == "" {
+		config = a.getenv(configVar)
+	}
+	warnings, err := loadSettings(cmd.Flags(), settingNames(), config, a.environ)
+	for _, w := range warnings {
+		fmt.Fprintf(a.err, "warning: %s\n", w)
+	}
+	if err != nil {
+		return err
+	}
+	return checkExposure("listen", s.listen, s.noAuth)
+}
+
+// checkExposure refuses to serve beyond this machine by accident: there is no
+// login.
+func checkExposure(flag, address string, allowed bool) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return wrongUsage("--%s %q is no address such as 127.0.0.1:7480", flag, address)
+	}
+	if allowed || isLocal(host) {
+		return nil
+	}
+	return &usageError{
+		text: fmt.Sprintf("--%s %s would serve everyone who can reach this machine, without a login", flag, address),
+		next: "listen on 127.0.0.1, or say --insecure-no-auth where the network is closed",
+	}
+}
+
+func isLocal(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
+}
+
+// newLogger writes to standard error.
+func (a *app) newLogger(s *serveSettings) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(s.logLevel)) // oneOf has let only levels through
+	opts := &slog.HandlerOptions{Level: level}
+	if s.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(a.err, opts))
+	}
+	return slog.New(slog.NewTextHandler(a.err, opts))
+}
+
+// listen opens an address, and tells in plain words why it cannot be.
+func listen(ctx context.Context, flag, address string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err == nil {
+		return l, nil
+	}
+	e := &graphmill.Error{Kind: graphmill.KindUnavailable, Code: "listen", Text: fmt.Sprintf("cannot listen on %s", address), Err: rootCause(err)}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		e.Text, e.Err = fmt.Sprintf("another program listens on %s already", address), nil
+		e.Next = fmt.Sprintf("end it, or choose another port with --%s", flag)
+	}
+	return nil, e
+}
+
+// serve runs a server until ctx ends. It listens before anything that takes
+// long, so that /healthz answers from the first moment on. broker is the
+// embedded one of graphmill dev; nil: there is none.
+func (a *app) serve(ctx context.Context, s *serveSettings, broker *devBroker) (err error) {
+	log := a.newLogger(s)
+	listener, err := listen(ctx, "listen", s.listen)
+	if err != nil {
+		return err
+	}
+	apiConfig := api.Config{
+		Version:        version(),
+		MaxModuleBytes: s.limits.maxModuleBytes(),
+		LocalOnly:      isLocalAddr(listener.Addr()),
+		Logger:         log,
+	}
+	web := startHTTP(listener, api.Starting(apiConfig))
+	defer func() { err = errors.Join(err, web.stop()) }()
+
+	sink, sinkName, err := s.graph.open(log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, sink.Close(context.WithoutCancel(ctx))) }()
+
+	if broker != nil {
+		defer broker.close() // after the engine, whose last acknowledgements it takes
+	}
+	engine, err := server.Open(ctx, s.engineConfig(sink, sinkName, log))
+	if err != nil {
+		return asFlagOf(err)
+	}
+	defer func() {
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.drainTimeout)
+		defer cancel()
+		err = errors.Join(err, engine.Close(drain))
+	}()
+	if broker != nil {
+		if err := broker.start(filepath.Join(s.dataDir, "kafka"), log); err != nil {
+			return err
+		}
+	}
+	handler, err := api.New(engine, apiConfig)
+	if err != nil {
+		return err
+	}
+	web.handle(handler)
+	a.announce(s, listener.Addr(), sinkName, broker)
+
+	select {
+	case <-ctx.Done():
+		fmt.Fprintln(a.out, "Stopping: the batches under way are being finished. Once more ends it at once.")
+		web.cancel()
+		return nil
+	case err := <-web.failed:
+		return fmt.Errorf("serve the API: %w", err)
+	}
+}
+
+func (s *serveSettings) engineConfig(sink graphmill.Sink, sinkName string, log *slog.Logger) server.Config {
+	retries := s.conflictRetries
+	if retries == 0 {
+		retries = -1 // none; 0 would be the default
+	}
+	return server.Config{
+		DataDir:          s.dataDir,
+		PluginsDir:       pluginsDir(s.pluginsDir),
+		Sink:             sink,
+		SinkName:         sinkName,
+		BootstrapServers: s.kafkaServers,
+		Limits:           s.limits.limits(),
+		CreateTimeout:    s.createTimeout,
+		StartTimeout:     s.startTimeout,
+		DrainTimeout:     s.drainTimeout,
+		ConflictRetries:  retries,
+		RetryInterval:    time.Duration(s.retryInterval),
+		Logger:           log,
+	}
+}
+
+// announce tells people what runs.
+func (a *app) announce(s *serveSettings, addr net.Addr, sinkName string, broker *devBroker) {
+	dataDir, err := filepath.Abs(s.dataDir)
+	if err != nil {
+		dataDir = s.dataDir
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Graphmill %s\n", version())
+	fmt.Fprintf(&b, "  API         http://%s (documentation: /docs)\n", addr)
+	fmt.Fprintf(&b, "  statements  %s\n", sinkName)
+	fmt.Fprintf(&b, "  data        %s\n", dataDir)
+	if broker != nil {
+		broker.announce(&b, s.graph.isLedger())
+	}
+	fmt.Fprint(a.out, b.String())
+}
+
+// webServer is the HTTP server, whose handler is exchanged once the engine is
+// open.
+type webServer struct {
+	server  *http.Server
+	handler atomic.Pointer[http.Handler]
+	cancel  context.CancelFunc // of every request
+	failed  chan error         // at most one
+	ended   chan struct{}
+}
+
+func startHTTP(l net.Listener, first http.Handler) *webServer {
+	requests, cancel := context.WithCancel(context.Background())
+	w := &webServer{cancel: cancel, failed: make(chan error, 1), ended: make(chan struct{})}
+	w.handle(first)
+	w.server = &http.Server{
+		Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			(*w.handler.Load()).ServeHTTP(rw, r)
+		}),
+		BaseContext:       func(net.Listener) context.Context { return requests },
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
+	go func() {
+		defer close(w.ended)
+		if err := w.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			w.failed <- err
+		}
+	}()
+	return w
+}
+
+func (w *webServer) handle(h http.Handler) { w.handler.Store(&h) }
+
+// stop ends the requests under way and waits a moment for their answers.
+func (w *webServer) stop() error {
+	w.cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	err := w.server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = w.server.Close()
+	}
+	<-w.ended
+	return err
+}
+
+func isLocalAddr(addr net.Addr) bool {
+	host, _, err := net.SplitHostPort(addr.String())
+	return err == nil && isLocal(host)
+}
+
+// passwordFrom reads a password of a file, without the newline at its end.
+func passwordFrom(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", wrongUsage("--graph-password-file: %s", err)
+	}
+	password := strings.TrimRight(string(b), "\r\n")
+	if password == "" {
+		return "", wrongUsage("--graph-password-file: %s is empty", path)
+	}
+	return password, nil
+}

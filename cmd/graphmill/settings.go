@@ -1,0 +1,159 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/file"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+
+	"github.com/graphmill/graphmill"
+)
+
+const (
+	settingsFile = "graphmill.yaml" // read where it stands in the working directory
+	varPrefix    = "GRAPHMILL_"
+	configVar    = varPrefix + "CONFIG"
+	secretPrefix = varPrefix + "SECRET_" // values for references, not settings
+)
+
+// otherVars are variables of this program that are no settings of a server.
+var otherVars = []string{serverVar, configVar}
+
+// loadSettings fills the flags that the command line has not set, from the
+// environment, else from the settings file; what is in neither keeps its
+// default. So a setting has one name (--data-dir, GRAPHMILL_DATA_DIR,
+// data-dir:), one parser and one list of what is known.
+//
+// config names the file; empty: graphmill.yaml, if there is one. known are all
+// settings there are, those of other commands too, so that serve and dev can
+// share an environment and a file. Warnings are for variables that look like
+// settings and are none.
+func loadSettings(flags *pflag.FlagSet, known []string, config string, environ []string) (warnings []string, err error) {
+	fromEnv, warnings, err := readEnvironment(known, environ)
+	if err != nil {
+		return nil, err
+	}
+	fromFile, config, err := readSettingsFile(known, config)
+	if err != nil {
+		return nil, err
+	}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if err != nil || f.Changed {
+			return
+		}
+		value, source := "", ""
+		switch {
+		case fromEnv.Exists(f.Name):
+			value, source = fromEnv.String(f.Name), variableOf(f.Name)
+		case fromFile.Exists(f.Name):
+			source = config + ": " + f.Name
+			if value, err = settingText(fromFile.Get(f.Name)); err != nil {
+				err = wrongUsage("%s: %s", source, err)
+				return
+			}
+		default:
+			return
+		}
+		if setErr := flags.Set(f.Name, value); setErr != nil {
+			err = wrongUsage("%s: %q does not do: %s", source, value, rootCause(setErr))
+		}
+	})
+	return warnings, err
+}
+
+func readEnvironment(known, environ []string) (*koanf.Koanf, []string, error) {
+	names := map[string]string{} // of variables, to their settings
+	for _, k := range known {
+		names[variableOf(k)] = k
+	}
+	var warnings []string
+	k := koanf.New(".")
+	err := k.Load(env.Provider("", env.Opt{
+		Prefix:      varPrefix,
+		EnvironFunc: func() []string { return environ },
+		TransformFunc: func(name, value string) (string, any) {
+			setting, ok := names[name]
+			if !ok && !slices.Contains(otherVars, name) && !strings.HasPrefix(name, secretPrefix) {
+				text := fmt.Sprintf("the variable %s is no setting", name)
+				if near := graphmill.Nearest(name, append(slices.Sorted(maps.Keys(names)), otherVars...)); near != "" {
+					text += fmt.Sprintf("; did you mean %s?", near)
+				}
+				warnings = append(warnings, text)
+			}
+			return setting, value // "" leaves it out
+		},
+	}), nil)
+	slices.Sort(warnings)
+	return k, warnings, err
+}
+
+func readSettingsFile(known []string, path string) (*koanf.Koanf, string, error) {
+	k := koanf.New(".")
+	optional := path == ""
+	if optional {
+		path = settingsFile
+	}
+	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+		if optional && errors.Is(err, fs.ErrNotExist) {
+			return k, path, nil
+		}
+		return nil, path, wrongUsage("read the settings of %s: %s", path, rootCause(err))
+	}
+	for _, key := range k.Keys() {
+		if slices.Contains(known, key) {
+			continue
+		}
+		text := fmt.Sprintf("%s: %s is no setting", path, key)
+		if near := graphmill.Nearest(key, known); near != "" {
+			text += fmt.Sprintf("; did you mean %s?", near)
+		}
+		return nil, path, &usageError{text: text, next: "graphmill serve --help lists the settings"}
+	}
+	return k, path, nil
+}
+
+// settingText writes a value of the file as it would stand on a command line.
+func settingText(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case bool, int, int64, uint64, float64:
+		return fmt.Sprint(v), nil
+	case []any:
+		parts := make([]string, len(v))
+		for i, e := range v {
+			var err error
+			if parts[i], err = settingText(e); err != nil {
+				return "", err
+			}
+		}
+		return strings.Join(parts, ","), nil
+	case nil:
+		return "", errors.New("there is no value")
+	}
+	return "", fmt.Errorf("%v is no value for a setting", v)
+}
+
+// variableOf returns the variable of a setting: GRAPHMILL_DATA_DIR of data-dir.
+func variableOf(setting string) string {
+	return varPrefix + strings.ToUpper(strings.ReplaceAll(setting, "-", "_"))
+}
+
+// rootCause takes off what wraps an error where that tells nothing more.
+func rootCause(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/server/graph"
+	"github.com/graphmill/graphmill/server/ledger"
+)
+
+const ledgerScheme = "ledger:"
+
+// graphSettings say where statements go.
+type graphSettings struct {
+	uri          string
+	user         string
+	passwordFile string
+	database     string
+}
+
+func (g *graphSettings) add(fs *pflag.FlagSet) {
+	fs.StringVar(&g.uri, "graph-uri", "", "the database (bolt://HOST:PORT, neo4j://, with +s or +ssc for TLS), or ledger:FILE")
+	fs.StringVar(&g.user, "graph-user", "", "user of the database")
+	fs.StringVar(&g.passwordFile, "graph-password-file", "", "file that holds the password of the user")
+	fs.StringVar(&g.database, "graph-database", "", "database of streams that name none (default the server's own)")
+}
+
+func (g *graphSettings) isLedger() bool { return strings.HasPrefix(g.uri, ledgerScheme) }
+
+// open makes the sink, and a name of it for people.
+func (g *graphSettings) open(log *slog.Logger) (graphmill.Sink, string, error) {
+	if file, ok := strings.CutPrefix(g.uri, ledgerScheme); ok {
+		if file == "" {
+			return nil, "", wrongUsage("--graph-uri ledger: needs a file, as ledger:statements.jsonl")
+		}
+		sink, err := ledger.Open(file, log)
+		if err != nil {
+			return nil, "", err
+		}
+		return sink, "the ledger " + file, nil
+	}
+	password := ""
+	if g.passwordFile != "" {
+		var err error
+		if password, err = passwordFrom(g.passwordFile); err != nil {
+			return nil, "", err
+		}
+	}
+	sink, err := graph.Open(graph.Config{
+		URI: g.uri, User: g.user, Password: password, Database: g.database, Logger: log,
+	})
+	if err != nil {
+		return nil, "", asFlagOf(err)
+	}
+	return sink, g.describe(), nil
+}
+
+// describe names the database without what may be secret in its address.
+func (g *graphSettings) describe() string {
+	u, err := url.Parse(g.uri)
+	if err != nil {
+		return "the database"
+	}
+	name := "the database at " + u.Scheme + "://" + u.Host
+	if g.database != "" {
+		name += ", " + g.database
+	}
+	return name
+}
+
+// asFlagOf tells an error of a setting as wrong usage; any other stays.
+func asFlagOf(err error) error {
+	var e *graphmill.Error
+	if errors.As(err, &e) && e.Kind == graphmill.KindInvalid {
+		return asFlag(err)
+	}
+	return err
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/api"
+)
+
+// createFlags are the options of a definition as flags: the same names, with
+// hyphens.
+type createFlags struct {
+	spec          graphmill.StreamSpec
+	batchBytes    byteCount
+	batchInterval time.Duration
+	settings      settingFlags
+	memoryLimit   byteCount
+	timeLimit     time.Duration
+	responseLimit byteCount
+	noCheck       bool
+}
+
+func (a *app) streamCreateCommand(c *client) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "create NAME --topics TOPIC[,TOPIC...] --transform MODULE.FUNCTION",
+		Short: "Create a stream; it is stopped at first",
+		Long: `Creates a stream. Nothing is read before it is started. A broker that is not
+reached or a topic that is absent refuses it, unless --no-check is given.`,
+		Example: `  # through a module of one's own
+  graphmill stream create ratings --topics ratings --transform movies.transform
+
+  # without code: the JSON of each message becomes the parameters of a query
+  graphmill stream create clicks --topics clicks --transform cypher.event \
+      --setting query='MERGE (u:User {id: $event.userId})'
+
+  # from the beginning of the topic, in larger batches
+  graphmill stream create ratings --topics ratings --transform movies \
+      --start-from earliest --batch-size 10000 --batch-interval 500ms`,
+		Args: takes("NAME"),
+	}
+	var f createFlags
+	f.add(cmd)
+	out := a.outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		spec, err := f.definition(cmd.Flags(), args[0])
+		if err != nil {
+			return err
+		}
+		check := !f.noCheck
+		var s api.Stream
+		if err := c.call(cmd.Context(), http.MethodPost, apiPath("streams"),
+			api.CreateStream{StreamDefinition: api.StreamDefinition(spec), Check: &check}, &s); err != nil {
+			return err
+		}
+		for _, w := range s.Warnings {
+			fmt.Fprintf(a.err, "warning: %s\n", w)
+		}
+		return out.print(s, func(w io.Writer) error {
+			fmt.Fprintf(w, "created %s: %s through %s\n", s.Name, strings.Join(s.Topics, ", "), s.Transform)
+			fmt.Fprintf(w, "see what it would do: graphmill stream check %s\n", s.Name)
+			fmt.Fprintf(w, "start it:             graphmill stream start %s\n", s.Name)
+			return nil
+		})
+	}
+	return cmd
+}
+
+func (f *createFlags) add(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	fs.StringSliceVar(&f.spec.Topics, "topics", nil, "topics to read, separated by commas")
+	fs.StringVar(&f.spec.Transform, "transform", "", "transformation, as MODULE.FUNCTION")
+	f.settings.add(fs)
+	fs.StringVar(&f.spec.StartFrom, "start-from", "", "where to begin where no position is known: earliest, latest, or a time in RFC 3339 (default latest)")
+	fs.IntVar(&f.spec.BatchSize, "batch-size", 0, fmt.Sprintf("messages that close a batch (default %d)", graphmill.DefaultBatchSize))
+	fs.Var(&f.batchBytes, "batch-bytes", fmt.Sprintf("bytes that close a batch (default %d MiB)", graphmill.DefaultBatchBytes>>20))
+	fs.DurationVar(&f.batchInterval, "batch-interval", 0, fmt.Sprintf("time that closes a batch (default %dms)", graphmill.DefaultBatchInterval))
+	fs.StringVar(&f.spec.Source, "source", "", "what to read: kafka, which Redpanda is too (default kafka)")
+	fs.StringSliceVar(&f.spec.BootstrapServers, "bootstrap-servers", nil, "brokers, as host:port (default those of the server's settings)")
+	fs.StringVar(&f.spec.ConsumerGroup, "consumer-group", "", "consumer group (default graphmill.NAME)")
+	fs.StringVar(&f.spec.Database, "database", "", "database of the graph server (default that of the server's settings)")
+	fs.StringVar(&f.spec.Delivery, "delivery", "", "what a crash may do: at_least_once (default at_least_once)")
+	fs.StringVar(&f.spec.OnFailure, "on-failure", "", "what a batch that cannot be applied does: stop (default stop)")
+	fs.StringVar(&f.spec.Coalesce, "coalesce", "", "send runs of equal query texts as one statement: on, off (default on)")
+	fs.Var(&f.memoryLimit, "memory-limit", "linear memory of the transformation (default the server's)")
+	fs.DurationVar(&f.timeLimit, "time-limit", 0, "time of the transformation for one batch (default the server's)")
+	fs.Var(&f.responseLimit, "response-limit", "answer of the transformation for one batch (default half of the memory)")
+	fs.BoolVar(&f.noCheck, "no-check", false, "create it though broker or topic may be absent")
+}
+
+// definition puts the flags together and checks what can be checked without a
+// server, so that a slip is told at once and by the flag's name.
+func (f *createFlags) definition(flags *pflag.FlagSet, name string) (graphmill.StreamSpec, error) {
+	spec := f.spec
+	for _, n := range []string{"batch-size", "batch-bytes", "batch-interval", "memory-limit", "time-limit", "response-limit"} {
+		switch flags.Lookup(n).Value.String() {
+		case "0", "0s": // in a definition that is the default; said aloud it is a slip
+			if flags.Changed(n) {
+				return spec, wrongUsage("--%s: it is more than 0; leave it out for the default", n)
+			}
+		}
+	}
+	spec.Name = name
+	spec.BatchBytes = int64(f.batchBytes)
+	spec.MemoryLimit = int64(f.memoryLimit)
+	spec.ResponseLimit = int64(f.responseLimit)
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+		ms    *int64
+	}{
+		{"batch-interval", f.batchInterval, &spec.BatchIntervalMS},
+		{"time-limit", f.timeLimit, &spec.TimeLimitMS},
+	} {
+		if d.value%time.Millisecond != 0 {
+			return spec, wrongUsage("--%s %s is no whole number of milliseconds", d.flag, d.value)
+		}
+		*d.ms = d.value.Milliseconds()
+	}
+	var err error
+	if spec.Settings, err = f.settings.read(); err != nil {
+		return spec, err
+	}
+	full := spec.WithDefaults()
+	if err := full.Validate(); err != nil {
+		return spec, asFlag(err)
+	}
+	return spec, nil
+}
+
+// asFlag tells an error about a field as one about its flag.
+func asFlag(err error) error {
+	var e *graphmill.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e.Field {
+	case "":
+		return wrongUsage("%s", e.Text)
+	case "name":
+		return wrongUsage("NAME: %s", e.Text)
+	}
+	flag := strings.NewReplacer("limits.", "limit-", "_", "-").Replace(strings.TrimSuffix(e.Field, "_ms"))
+	return wrongUsage("--%s: %s", flag, e.Text)
+}
+
+// settingFlags give SETTINGS of a transformation.
+type settingFlags struct {
+	pairs []string // NAME=VALUE
+	file  string
+}
+
+func (f *settingFlags) add(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&f.pairs, "setting", nil, "a setting of the transformation, as NAME=VALUE; may be repeated")
+	fs.StringVar(&f.file, "settings-file", "", "settings of the transformation as a YAML or JSON map; --setting goes before")
+}
+
+func (f *settingFlags) read() (map[string]string, error) {
+	settings := map[string]string{}
+	if f.file != "" {
+		doc, err := readFile(f.file)
+		if err != nil {
+			return nil, err
+		}
+		if err := yaml.Unmarshal(doc, &settings); err != nil {
+			return nil, fmt.Errorf("read %s as a map of settings: %w", f.file, err)
+		}
+	}
+	for _, kv := range f.pairs {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return nil, wrongUsage("--setting %q is not of the form NAME=VALUE", kv)
+		}
+		settings[k] = v
+	}
+	if len(settings) == 0 {
+		return nil, nil
+	}
+	return settings, nil
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/api"
+)
+
+// shown is a stream's definition and status together.
+type shown struct {
+	Definition api.Stream             `json:"definition"`
+	Status     graphmill.StreamStatus `json:"status"`
+}
+
+func (a *app) streamShowCommand(c *client) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "show NAME",
+		Aliases: []string{"status"},
+		Short:   "Show what a stream is, what it does, and why",
+		Example: `  graphmill stream show ratings --watch
+  graphmill stream show ratings -o json | jq '[.status.partitions[].lag] | add'`,
+		Args: takes("NAME"),
+	}
+	watch := cmd.Flags().BoolP("watch", "w", false, "show it again every second until interrupted")
+	out := a.outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx := cmd.Context()
+		if err := a.showStream(ctx, c, out, args[0], *watch && a.onTerminal()); err != nil || !*watch {
+			return err
+		}
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+				if err := a.showStream(ctx, c, out, args[0], a.onTerminal()); err != nil {
+					if ctx.Err() != nil {
+						return nil
+					}
+					return err
+				}
+			}
+		}
+	}
+	return cmd
+}
+
+func (a *app) showStream(ctx context.Context, c *client, out *output, name string, clear bool) error {
+	var s shown
+	if err := c.call(ctx, http.MethodGet, apiPath("streams", name), nil, &s.Definition); err != nil {
+		return err
+	}
+	if err := c.call(ctx, http.MethodGet, apiPath("streams", name, "status"), nil, &s.Status); err != nil {
+		return err
+	}
+	if clear && out.format == "table" {
+		fmt.Fprint(a.out, "\x1b[H\x1b[2J")
+	}
+	return out.print(s, func(w io.Writer) error {
+		printDefinition(w, &s.Definition)
+		printStatus(w, &s.Status)
+		return nil
+	})
+}
+
+func line(w io.Writer, name, format string, args ...any) {
+	fmt.Fprintf(w, "%-16s %s\n", name+":", fmt.Sprintf(format, args...))
+}
+
+func printDefinition(w io.Writer, s *api.Stream) {
+	line(w, "name", "%s", s.Name)
+	line(w, "topics", "%s", strings.Join(s.Topics, ", "))
+	line(w, "transform", "%s", s.Transform)
+	line(w, "batch", "%d messages, %s or %s", s.BatchSize, sizeText(s.BatchBytes), time.Duration(s.BatchIntervalMS)*time.Millisecond)
+	line(w, "delivery", "%s, on failure %s", s.Delivery, s.OnFailure)
+	line(w, "consumer group", "%s, from %s where no position is known", s.ConsumerGroup, s.StartFrom)
+	if len(s.BootstrapServers) > 0 {
+		line(w, "brokers", "%s", strings.Join(s.BootstrapServers, ", "))
+	}
+	if s.Database != "" {
+		line(w, "database", "%s", s.Database)
+	}
+	if s.Coalesce == graphmill.CoalesceOff {
+		line(w, "coalesce", "off")
+	}
+	for _, k := range slices.Sorted(maps.Keys(s.Settings)) {
+		line(w, "setting", "%s = %s", k, clip(s.Settings[k], 200))
+	}
+	line(w, "created", "%s", timeText(s.CreatedAt))
+}
+
+func printStatus(w io.Writer, st *graphmill.StreamStatus) {
+	state := string(st.State)
+	if st.Standby {
+		state += " (standby: another server of the group has all partitions)"
+	}
+	line(w, "state", "%s", state)
+	if r := st.Reason; r != nil {
+		line(w, "reason", "%s: %s (since %s)", r.Code, r.Text, timeText(r.Since))
+		if r.NextStep != "" {
+			line(w, "next step", "%s", r.NextStep)
+		}
+	}
+	if m := st.Module; m != nil {
+		line(w, "module", "%s version %d, sha256 %.12s", m.Name, m.Version, m.SHA256)
+	}
+	if b := st.CurrentBatch; b != nil {
+		retry := ""
+		if b.NextRetryAt != nil {
+			retry = ", tried again at " + b.NextRetryAt.Local().Format(time.TimeOnly)
+		}
+		line(w, "current batch", "%d messages, %d statements, attempt %d%s", b.Messages, b.Statements, b.Attempt, retry)
+	}
+	n := st.Counters
+	line(w, "done", "%d messages in %d batches, %d statements sent as %d, %d messages dropped", n.Messages, n.Batches, n.Statements, n.StatementsSent, n.Dropped)
+	if n.Retries > 0 || n.Failures > 0 {
+		line(w, "trouble", "%d retries, %d failed batches", n.Retries, n.Failures)
+	}
+	if f := st.LastFailure; f != nil {
+		line(w, "last failure", "%s: %s: %s", timeText(f.At), f.Code, f.Text)
+		if f.Message != nil && f.Offset != nil {
+			line(w, "", "at %s offset %d", f.Message, *f.Offset)
+		}
+	}
+	printPartitions(w, st.Partitions)
+	printTexts(w, st.Texts)
+}
+
+func printPartitions(w io.Writer, partitions []graphmill.PartitionStatus) {
+	if len(partitions) == 0 {
+		return
+	}
+	known := func(n int64) string {
+		if n < 0 {
+			return "?"
+		}
+		return fmt.Sprint(n)
+	}
+	fmt.Fprintln(w)
+	t := newTable(w, "partition", "position", "end", "lag")
+	for _, p := range partitions {
+		t.AppendRow([]any{p.String(), known(p.Acknowledged), known(p.End), known(p.Lag)})
+	}
+	t.Render()
+}
+
+func printTexts(w io.Writer, texts []graphmill.TextStatus) {
+	if len(texts) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	t := newTable(w, "query", "sent", "why")
+	for _, x := range texts {
+		t.AppendRow([]any{clip(strings.Join(strings.Fields(x.Query), " "), 72), x.Form, cmp.Or(x.Why, "")})
+	}
+	t.Render()
+}
