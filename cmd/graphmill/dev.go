@@ -49,7 +49,12 @@ kept under --data-dir. This broker is for development; it is not a Kafka.`,
 	var s serveSettings
 	s.add(cmd.Flags())
 	s.dev.add(cmd.Flags())
+	const ownBroker = "kafka-bootstrap-servers"
+	cmd.Flags().Lookup(ownBroker).Hidden = true // it may stand in a shared file or environment
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed(ownBroker) {
+			return wrongUsage("graphmill dev has a broker of its own; graphmill serve takes --%s, and so does a stream, as --bootstrap-servers", ownBroker)
+		}
 		if err := a.loadServeSettings(cmd, &s); err != nil {
 			return err
 		}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/api"
+)
+
+func TestTransformationIsFoundInAFileThenBesideTheProgramThenAtTheServer(t *testing.T) {
+	dir := t.TempDir()
+	write := func(path string) string {
+		path = filepath.Join(dir, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte("x"), 0o600))
+		return path
+	}
+	file, dotted, ready := write("a.wasm"), write("v1.2"), write("plugins/cypher.wasm")
+	for arg, want := range map[string]target{
+		file:               {file: file, ref: graphmill.TransformationRef{Function: "transform"}},
+		file + ".rows":     {file: file, ref: graphmill.TransformationRef{Function: "rows"}},
+		dotted:             {file: dotted, ref: graphmill.TransformationRef{Function: "transform"}},
+		"cypher.event":     {file: ready, ref: graphmill.TransformationRef{Module: "cypher", Function: "event"}},
+		"movies":           {ref: graphmill.TransformationRef{Module: "movies", Function: "transform"}},
+		"movies.v2.rows":   {ref: graphmill.TransformationRef{Module: "movies.v2", Function: "rows"}},
+		"cypher.v2.events": {ref: graphmill.TransformationRef{Module: "cypher.v2", Function: "events"}},
+	} {
+		got, err := findTransformation(arg, filepath.Join(dir, "plugins"))
+		require.NoError(t, err, arg)
+		require.Equal(t, want, got, arg)
+	}
+	for _, arg := range []string{"nowhere.wasm", dir + "/nowhere", "bad name", "m."} {
+		_, err := findTransformation(arg, "")
+		require.Error(t, err, arg)
+	}
+}
+
+func TestMessagesAreReadLineByLine(t *testing.T) {
+	a := &app{in: strings.NewReader("{\"payload\":\"a\"}\n\n  {\"payload\":null,\"key\":\"k\",\"offset\":7}\r\n")}
+	messages, err := a.readMessages("-")
+	require.NoError(t, err)
+	require.Len(t, messages, 2)
+	require.Equal(t, "a", *messages[0].Payload)
+	require.Nil(t, messages[1].Payload)
+	require.EqualValues(t, 7, *messages[1].Offset)
+
+	for text, want := range map[string]string{
+		"":                               "no message",
+		"{\"payload\":\"a\"}\n{\"x\":1}": "line 2 is no message",
+		"{\"payload\":1}":                "line 1 is no message",
+		"nonsense":                       "line 1 is no message",
+		"{} {}":                          "one message a line",
+	} {
+		_, err := (&app{in: strings.NewReader(text)}).readMessages("-")
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestGoldenFileIsComparedAndRewritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "want.json")
+	var out, errs bytes.Buffer
+	a := &app{out: &out, err: &errs}
+	res := func(rating string) api.RunResult {
+		return api.RunResult{
+			Statements: []api.Statement{
+				{Query: "MERGE (u:User {id: $id})", Parameters: []byte(`{"id":1}`)},
+				{Query: "SET r.rating = $r", Parameters: []byte(`{"r":` + rating + `}`)},
+			},
+			DurationMS: 12.5, // differs from run to run, and must not count
+		}
+	}
+	require.ErrorContains(t, a.compareGolden(file, false, res("5")), "want.json")
+	require.NoError(t, a.compareGolden(file, true, res("5")))
+
+	again := res("5")
+	again.DurationMS = 99
+	require.NoError(t, a.compareGolden(file, false, again))
+	require.Contains(t, out.String(), "as expected: 2 statements")
+
+	require.Error(t, a.compareGolden(file, false, res("4.5")))
+	require.Contains(t, errs.String(), "-         \"r\": 5\n+         \"r\": 4.5\n")
+	require.NotContains(t, errs.String(), "MERGE", "only what is near the difference is shown")
+}
+
+func TestDifferenceIsTheShortest(t *testing.T) {
+	split := func(s string) []string { return strings.Split(s, "") }
+	for name, c := range map[string]struct{ want, got, script string }{
+		"equal":    {"abc", "abc", "  a|  b|  c"},
+		"inserted": {"abc", "axbc", "  a|+ x|  b|  c"},
+		"removed":  {"abc", "ac", "  a|- b|  c"},
+		"changed":  {"abc", "axc", "  a|- b|+ x|  c"},
+		"repeated": {"aa", "aaa", "  a|  a|+ a"},
+		"moved":    {"abcd", "bcda", "- a|  b|  c|  d|+ a"},
+		"all":      {"ab", "xy", "- a|- b|+ x|+ y"},
+	} {
+		require.Equal(t, c.script, strings.Join(difference(split(c.want), split(c.got)), "|"), name)
+	}
+}
+
+func TestYAMLKeepsOrderAndDigits(t *testing.T) {
+	var b bytes.Buffer
+	o := &output{w: &b, format: "yaml"}
+	err := o.print(struct {
+		Z    int64             `json:"z"`
+		A    string            `json:"a"`
+		N    string            `json:"n"`
+		List []string          `json:"list"`
+		None map[string]string `json:"none"`
+		Text string            `json:"text"`
+	}{9007199254740993, "x: y", "123", []string{"a"}, map[string]string{}, "one\ntwo\n"}, nil)
+	require.NoError(t, err)
+	require.Equal(t, "z: 9007199254740993\na: 'x: y'\nn: \"123\"\nlist:\n  - a\nnone: {}\ntext: |\n  one\n  two\n", b.String())
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+)
+
+// load reads settings as serve does.
+func load(t *testing.T, file string, environ []string, args ...string) (serveSettings, []string, error) {
+	t.Helper()
+	var s serveSettings
+	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	s.add(fs)
+	require.NoError(t, fs.Parse(args))
+	config := ""
+	if file != "" {
+		config = filepath.Join(t.TempDir(), "settings.yaml")
+		require.NoError(t, os.WriteFile(config, []byte(file), 0o600))
+	}
+	warnings, err := loadSettings(fs, settingNames(), config, environ)
+	return s, warnings, err
+}
+
+func TestSettingsComeFromFlagsThenVariablesThenFileThenDefaults(t *testing.T) {
+	s, warnings, err := load(t, "listen: 127.0.0.1:1\ndata-dir: /file\ndrain-timeout: 3s\nkafka-bootstrap-servers: [a:1, b:2]\nstream-transaction-retry-interval: 250\nlimit-memory: 2MiB\n",
+		[]string{"GRAPHMILL_LISTEN=127.0.0.1:2", "GRAPHMILL_DATA_DIR=/env", "HOME=/x"},
+		"--listen", "127.0.0.1:3")
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	require.Equal(t, "127.0.0.1:3", s.listen)
+	require.Equal(t, "/env", s.dataDir)
+	require.Equal(t, 3*time.Second, s.drainTimeout)
+	require.Equal(t, []string{"a:1", "b:2"}, s.kafkaServers)
+	require.Equal(t, millis(250*time.Millisecond), s.retryInterval, "a bare integer is milliseconds")
+	require.EqualValues(t, 2<<20, s.limits.limits().Memory)
+	require.Equal(t, 10*time.Second, s.createTimeout)
+}
+
+func TestWrongSettingsNameTheirSource(t *testing.T) {
+	for name, c := range map[string]struct {
+		file    string
+		environ []string
+		want    string
+	}{
+		"unknown key":        {file: "data_dri: x", want: "settings.yaml: data_dri is no setting; did you mean data-dir?"},
+		"unlike any key":     {file: "colour: blue", want: "settings.yaml: colour is no setting"},
+		"nested key":         {file: "graph:\n  uri: x", want: "graph.uri is no setting; did you mean graph-uri?"},
+		"no duration":        {file: "drain-timeout: soon", want: `settings.yaml: drain-timeout: "soon" does not do`},
+		"no value":           {file: "listen:", want: "listen: there is no value"},
+		"a map":              {file: "listen: [{a: 1}]", want: "listen: map[a:1] is no value for a setting"},
+		"broken YAML":        {file: "listen: [", want: "settings.yaml: yaml"},
+		"variable":           {environ: []string{"GRAPHMILL_LOG_LEVEL=loud"}, want: `GRAPHMILL_LOG_LEVEL: "loud" does not do: it is one of info, debug, warn, error`},
+		"negative in memory": {environ: []string{"GRAPHMILL_LIMIT_MEMORY=-1"}, want: "GRAPHMILL_LIMIT_MEMORY"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := load(t, c.file, c.environ)
+			require.ErrorContains(t, err, c.want)
+			require.ErrorAs(t, err, new(*usageError))
+		})
+	}
+}
+
+func TestUnknownVariableIsAWarning(t *testing.T) {
+	_, warnings, err := load(t, "", []string{
+		"GRAPHMILL_LISTNE=x", "GRAPHMILL_SERVER=x", "GRAPHMILL_CONFIG=x", "GRAPHMILL_SECRET_TOKEN=x",
+		"GRAPHMILL_DEV_KAFKA_LISTEN=x", "GRAPHMILLION=1",
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"the variable GRAPHMILL_LISTNE is no setting; did you mean GRAPHMILL_LISTEN?"}, warnings)
+}
+
+func TestMissingSettingsFileIsAnErrorOnlyWhereItIsNamed(t *testing.T) {
+	t.Chdir(t.TempDir())
+	fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	_, err := loadSettings(fs, settingNames(), "", nil)
+	require.NoError(t, err)
+	_, err = loadSettings(fs, settingNames(), "nowhere.yaml", nil)
+	require.ErrorContains(t, err, "nowhere.yaml")
+}
+
+func TestEverySettingIsTakenFromItsVariable(t *testing.T) {
+	require.Contains(t, settingNames(), "dev-kafka-listen")
+	require.NotContains(t, settingNames(), "config", "it says where settings are, and is none")
+	require.Equal(t, "GRAPHMILL_STREAM_TRANSACTION_RETRY_INTERVAL", variableOf("stream-transaction-retry-interval"))
+}
+
+func TestServingBeyondLoopbackNeedsAWord(t *testing.T) {
+	for address, local := range map[string]bool{
+		"127.0.0.1:7480":   true,
+		"127.9.9.9:1":      true,
+		"localhost:7480":   true,
+		"[::1]:7480":       true,
+		":7480":            false,
+		"0.0.0.0:7480":     false,
+		"[::]:7480":        false,
+		"10.0.0.1:7480":    false,
+		"example.com:7480": false,
+	} {
+		err := checkExposure("listen", address, false)
+		require.Equal(t, local, err == nil, address)
+		require.NoError(t, checkExposure("listen", address, true))
+	}
+	require.Error(t, checkExposure("listen", "7480", true))
+}
+
+func TestByteCountsAndMillis(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "1048576": 1 << 20, "64KiB": 64 << 10, "1MiB": 1 << 20, "2GiB": 2 << 30, "10B": 10} {
+		var b byteCount
+		require.NoError(t, b.Set(text), text)
+		require.EqualValues(t, want, b, text)
+		var again byteCount
+		require.NoError(t, again.Set(b.String()))
+		require.Equal(t, b, again, "what is shown can be typed")
+	}
+	for _, text := range []string{"", "-1", "1MB", "1.5MiB", "x", "9999999999999GiB"} {
+		require.Error(t, new(byteCount).Set(text), text)
+	}
+	for text, want := range map[string]time.Duration{"500": 500 * time.Millisecond, "2s": 2 * time.Second, "0": 0} {
+		var m millis
+		require.NoError(t, m.Set(text), text)
+		require.EqualValues(t, want, m, text)
+	}
+	for _, text := range []string{"", "-5", "-5s", "soon"} {
+		require.Error(t, new(millis).Set(text), text)
+	}
+}
