@@ -71,6 +71,8 @@ func (s *service) registerModules() {
 		},
 		Responses: map[string]*huma.Response{"200": {Description: "These bytes were the newest version already. The answer is like that of 201."}},
 	}, s.pushModule)
+	answers := s.huma.OpenAPI().Paths[path].Put.Responses
+	answers["200"].Content = answers["201"].Content
 	register(s, huma.Operation{
 		OperationID: "listModules", Method: http.MethodGet, Path: prefix + "/modules", Tags: []string{"Modules"},
 		Summary: "List modules",

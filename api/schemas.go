@@ -7,15 +7,20 @@ import (
 )
 
 // completeSchemas describes the fields of the types that other packages own,
-// which carry no words of their own for OpenAPI, and says of arrays that they
-// are never null: none is, here. A test sees to it that no field is left
-// without a description.
+// which carry no words of their own for OpenAPI. It says of arrays that they are
+// never null, for none is, and leaves what is only answered open to new fields.
+// A test sees to it that no field is left without a description.
 func (s *service) completeSchemas() {
 	schemas := s.huma.OpenAPI().Components.Schemas.Map()
 	// Huma adds its own error types, which fromHuma never lets out.
 	delete(schemas, "ErrorModel")
 	delete(schemas, "ErrorDetail")
+	schemas["Statement"].Properties["parameters"].Type = huma.TypeObject
+	asked := s.requestSchemas()
 	for name, schema := range schemas {
+		if !asked[name] {
+			schema.AdditionalProperties = nil
+		}
 		for field, property := range schema.Properties {
 			if text := descriptions[name+"."+field]; property.Description == "" {
 				property.Description = text
@@ -23,6 +28,41 @@ func (s *service) completeSchemas() {
 			notNull(property)
 		}
 	}
+}
+
+// requestSchemas names the schemas that stand in the body of a request.
+func (s *service) requestSchemas() map[string]bool {
+	doc := s.huma.OpenAPI()
+	names := map[string]bool{}
+	var add func(*huma.Schema)
+	add = func(schema *huma.Schema) {
+		if schema == nil {
+			return
+		}
+		if schema.Ref != "" {
+			name := schemaName(schema)
+			if names[name] {
+				return
+			}
+			names[name] = true
+			schema = doc.Components.Schemas.SchemaFromRef(schema.Ref)
+		}
+		add(schema.Items)
+		for _, p := range schema.Properties {
+			add(p)
+		}
+	}
+	for _, item := range doc.Paths {
+		for _, op := range []*huma.Operation{item.Put, item.Post} {
+			if op == nil || op.RequestBody == nil {
+				continue
+			}
+			for _, c := range op.RequestBody.Content {
+				add(c.Schema)
+			}
+		}
+	}
+	return names
 }
 
 func notNull(schema *huma.Schema) {
