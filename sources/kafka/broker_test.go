@@ -1,0 +1,392 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/kafka"
+)
+
+// realKafka is the variable that names a real broker (host:port) to run these
+// tests against; those that need a broker of their own to break are skipped
+// then. Without it every test starts a kfake, which speaks the protocol on a
+// real port.
+const realKafka = "GRAPHMILL_TEST_KAFKA"
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// broker is a Kafka to test against, and a client of its own.
+type broker struct {
+	t    *testing.T
+	addr string
+	fake *kfake.Cluster // nil: a real one
+	cl   *kgo.Client
+	adm  *kadm.Client
+}
+
+// newBroker starts a kfake, or takes the real broker.
+func newBroker(t *testing.T) *broker {
+	t.Helper()
+	if addr := os.Getenv(realKafka); addr != "" {
+		return (&broker{t: t, addr: addr}).connect()
+	}
+	return newFake(t)
+}
+
+// newFake starts a kfake with options of its own.
+func newFake(t *testing.T, opts ...kfake.Opt) *broker {
+	t.Helper()
+	if os.Getenv(realKafka) != "" {
+		t.Skip("needs a broker of its own")
+	}
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return (&broker{t: t, addr: c.ListenAddrs()[0], fake: c}).connect()
+}
+
+func (b *broker) connect() *broker {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.addr), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(50*time.Millisecond))
+	require.NoError(b.t, err)
+	b.t.Cleanup(cl.Close)
+	b.cl, b.adm = cl, kadm.NewClient(cl)
+	return b
+}
+
+var notInNames = regexp.MustCompile(`[^a-zA-Z0-9]+`)
+
+// name makes a name for a topic or group that no other test uses.
+func (b *broker) name(kind string) string {
+	return fmt.Sprintf("%s-%s-%d", kind, notInNames.ReplaceAllString(b.t.Name(), "-"), time.Now().UnixNano())
+}
+
+func (b *broker) topic(partitions int32) string {
+	b.t.Helper()
+	topic := b.name("t")
+	b.create(topic, partitions, nil)
+	return topic
+}
+
+func (b *broker) create(topic string, partitions int32, configs map[string]string) {
+	b.t.Helper()
+	ptrs := map[string]*string{}
+	for k, v := range configs {
+		ptrs[k] = kadm.StringPtr(v)
+	}
+	require.Eventually(b.t, func() bool {
+		_, err := b.adm.CreateTopic(b.t.Context(), partitions, 1, ptrs, topic)
+		return err == nil
+	}, 10*time.Second, 50*time.Millisecond) // a topic of that name may still be going away
+	require.Eventually(b.t, func() bool {
+		td, err := b.adm.ListTopics(b.t.Context(), topic)
+		return err == nil && td.Error() == nil && len(td[topic].Partitions) == int(partitions)
+	}, 10*time.Second, 20*time.Millisecond)
+}
+
+func (b *broker) deleteTopic(topic string) {
+	b.t.Helper()
+	_, err := b.adm.DeleteTopic(b.t.Context(), topic)
+	require.NoError(b.t, err)
+	b.cl.PurgeTopicsFromClient(topic)
+}
+
+// produce writes values to one partition and returns when they are there.
+func (b *broker) produce(topic string, partition int32, values ...string) {
+	b.t.Helper()
+	records := make([]*kgo.Record, 0, len(values))
+	for _, v := range values {
+		records = append(records, &kgo.Record{Topic: topic, Partition: partition, Value: []byte(v)})
+	}
+	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
+	defer cancel()
+	require.NoError(b.t, b.cl.ProduceSync(ctx, records...).FirstErr())
+}
+
+// transact writes values to one partition in a transaction.
+func (b *broker) transact(topic string, partition int32, commit kgo.TransactionEndTry, values ...string) {
+	b.t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.addr), kgo.TransactionalID(b.name("tx")), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	require.NoError(b.t, err)
+	defer cl.Close()
+	require.NoError(b.t, cl.BeginTransaction())
+	for _, v := range values {
+		require.NoError(b.t, cl.ProduceSync(b.t.Context(), &kgo.Record{Topic: topic, Partition: partition, Value: []byte(v)}).FirstErr())
+	}
+	require.NoError(b.t, cl.EndTransaction(b.t.Context(), commit))
+}
+
+// commits returns what a group has committed for a topic, by partition.
+func (b *broker) commits(group, topic string) map[int32]kadm.Offset {
+	b.t.Helper()
+	all, err := b.adm.FetchOffsets(b.t.Context(), group)
+	require.NoError(b.t, err)
+	out := map[int32]kadm.Offset{}
+	for p, o := range all[topic] {
+		out[p] = o.Offset
+	}
+	return out
+}
+
+// commit writes a group's commit as another tool would.
+func (b *broker) commit(group, topic string, partition int32, at int64, metadata string) {
+	b.t.Helper()
+	var os kadm.Offsets
+	os.Add(kadm.Offset{Topic: topic, Partition: partition, At: at, LeaderEpoch: -1, Metadata: metadata})
+	require.Eventually(b.t, func() bool {
+		res, err := b.adm.CommitOffsets(b.t.Context(), group, os)
+		return err == nil && res.Error() == nil
+	}, 10*time.Second, 50*time.Millisecond) // the group may still be emptying
+}
+
+func (b *broker) id(topic string) string {
+	b.t.Helper()
+	td, err := b.adm.ListTopics(b.t.Context(), topic)
+	require.NoError(b.t, err)
+	return fmt.Sprintf("%x", [16]byte(td[topic].ID))
+}
+
+// config is a Config that reads topics in a group of its own.
+func (b *broker) config(topics ...string) kafka.Config {
+	return kafka.Config{Stream: "s", Brokers: []string{b.addr}, Topics: topics, Group: b.name("g")}
+}
+
+// open makes a source and opens it.
+func (b *broker) open(cfg kafka.Config) (*kafka.Source, *observer) {
+	b.t.Helper()
+	s, o := b.source(cfg)
+	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
+	defer cancel()
+	require.NoError(b.t, s.Open(ctx))
+	return s, o
+}
+
+// source makes a source that is closed at the end of the test.
+func (b *broker) source(cfg kafka.Config) (*kafka.Source, *observer) {
+	b.t.Helper()
+	o := &observer{}
+	s, err := kafka.New(cfg, o)
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() { closeSource(b.t, s) })
+	return s, o
+}
+
+func closeSource(t *testing.T, s *kafka.Source) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Log("close:", err)
+	}
+}
+
+// fetcher is a Source or a Reader.
+type fetcher interface {
+	Fetch(ctx context.Context, max int) ([]graphmill.Fetch, error)
+}
+
+// collect fetches until there are n messages, and returns them and the last
+// position of each partition.
+func collect(t *testing.T, s fetcher, n int) ([]graphmill.Message, map[graphmill.TopicPartition]graphmill.Position) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var got []graphmill.Message
+	at := map[graphmill.TopicPartition]graphmill.Position{}
+	for len(got) < n {
+		fetches, err := s.Fetch(ctx, n-len(got))
+		require.NoError(t, err, "after %d messages of %d", len(got), n)
+		for _, f := range fetches {
+			got = append(got, f.Messages...)
+			at[f.Next.TopicPartition] = f.Next
+		}
+	}
+	require.Len(t, got, n)
+	return got, at
+}
+
+// nothing checks that nothing comes for a while.
+func nothing(t *testing.T, s fetcher, d time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	fetches, err := s.Fetch(ctx, 100)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Empty(t, fetches)
+}
+
+func payloads(ms []graphmill.Message) []string {
+	out := make([]string, 0, len(ms))
+	for _, m := range ms {
+		out = append(out, string(m.Payload))
+	}
+	return out
+}
+
+func positions(at map[graphmill.TopicPartition]graphmill.Position) []graphmill.Position {
+	var out []graphmill.Position
+	for _, p := range at {
+		out = append(out, p)
+	}
+	graphmill.SortPositions(out)
+	return out
+}
+
+func tp(topic string, partition int32) graphmill.TopicPartition {
+	return graphmill.TopicPartition{Topic: topic, Partition: partition}
+}
+
+// observer keeps what a source tells.
+type observer struct {
+	// whenRevoked runs within Revoked, where it is set.
+	whenRevoked func(ctx context.Context, tps []graphmill.TopicPartition, lost bool)
+
+	mu        sync.Mutex
+	busy      bool
+	waits     []*graphmill.Fault
+	waiting   *graphmill.Fault
+	recovered int
+	assigned  map[graphmill.TopicPartition]graphmill.Position
+	revoked   []graphmill.TopicPartition
+	lost      int
+}
+
+// enter checks that the observer is called by one at a time.
+func (o *observer) enter() func() {
+	o.mu.Lock()
+	if o.busy {
+		panic("two calls of the Observer at the same time")
+	}
+	o.busy = true
+	o.mu.Unlock()
+	return func() {
+		o.mu.Lock()
+		o.busy = false
+		o.mu.Unlock()
+	}
+}
+
+func (o *observer) Waiting(f *graphmill.Fault) {
+	defer o.enter()()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waits = append(o.waits, f)
+	o.waiting = f
+}
+
+func (o *observer) Recovered() {
+	defer o.enter()()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.recovered++
+	o.waiting = nil
+}
+
+func (o *observer) Assigned(ps []graphmill.Position) {
+	defer o.enter()()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.assigned == nil {
+		o.assigned = map[graphmill.TopicPartition]graphmill.Position{}
+	}
+	for _, p := range ps {
+		o.assigned[p.TopicPartition] = p
+	}
+}
+
+func (o *observer) Revoked(ctx context.Context, tps []graphmill.TopicPartition, lost bool) {
+	defer o.enter()()
+	if o.whenRevoked != nil {
+		o.whenRevoked(ctx, tps, lost)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, tp := range tps {
+		delete(o.assigned, tp)
+	}
+	o.revoked = append(o.revoked, tps...)
+	if lost {
+		o.lost++
+	}
+}
+
+// code is the code of what is waited for now.
+func (o *observer) code() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.waiting == nil {
+		return ""
+	}
+	return o.waiting.Code
+}
+
+func (o *observer) lastWait() *graphmill.Fault {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.waits) == 0 {
+		return nil
+	}
+	return o.waits[len(o.waits)-1]
+}
+
+// told is how often Waiting and Recovered were called.
+func (o *observer) told() (waits, recovered int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.waits), o.recovered
+}
+
+func (o *observer) owns() []graphmill.Position {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return positions(o.assigned)
+}
+
+// restartable is a kfake that can be stopped and started again on the same
+// port and data.
+type restartable struct {
+	*broker
+	port int
+	dir  string
+}
+
+func newRestartable(t *testing.T) *restartable {
+	t.Helper()
+	r := &restartable{port: freePort(t), dir: t.TempDir()}
+	r.broker = newFake(t, kfake.Ports(r.port), kfake.DataDir(r.dir))
+	return r
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	n, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	return n
+}
+
+func (r *restartable) stop() { r.fake.Close() }
+
+func (r *restartable) start() {
+	r.t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(r.port), kfake.DataDir(r.dir))
+	require.NoError(r.t, err)
+	r.t.Cleanup(c.Close)
+	r.fake = c
+}

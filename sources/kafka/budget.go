@@ -1,0 +1,106 @@
+package kafka
+
+import (
+	"math"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	// headroom is by how much a fetch may grow when it is decompressed before
+	// anything is known about the data. Asking for an eighth of the budget is
+	// still megabytes a request.
+	headroom = 8
+
+	// smallMessage is the compressed size of a message before anything is known.
+	smallMessage = 32
+
+	minFetchBytes = 1 << 10
+	maxFetchBytes = 50 << 20 // the client's own default
+
+	// maxBatchBytes is the most that one record batch may decompress to. More
+	// is an attack or a mistake: producers make batches of about a megabyte.
+	maxBatchBytes = 256 << 20
+
+	// forget is how quickly a bad ratio is forgotten, per record batch.
+	forget = 0.01
+)
+
+// budget keeps what the client buffers within the bounds of the Config.
+//
+// The client buffers one answer of each broker and asks for the next when it
+// has been handed out whole. An answer's size can be limited in compressed
+// bytes only, so the limit is set from how much the last batches grew when they
+// were decompressed, and how small their messages were; the worst counts, and
+// is forgotten slowly. It is a hook of the client.
+type budget struct {
+	messages int
+	bytes    int64
+
+	mu      sync.Mutex
+	growth  float64 // decompressed / compressed, at least 1
+	message float64 // compressed bytes of a message
+	brokers int     // that lead partitions of ours
+	set     int32   // the limit that the client has
+	apply   func(total, partition int32)
+}
+
+func newBudget(cfg Config) *budget {
+	return &budget{
+		messages: cfg.MaxBufferedMessages,
+		bytes:    cfg.MaxBufferedBytes,
+		growth:   headroom,
+		message:  smallMessage,
+		brokers:  1,
+	}
+}
+
+// over makes the limits follow what is read by cl.
+func (b *budget) over(cl *kgo.Client) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.apply = cl.UpdateFetchMaxBytes
+	b.update()
+}
+
+// among says how many brokers are asked at the same time.
+func (b *budget) among(brokers int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.brokers = max(brokers, 1)
+	b.update()
+}
+
+// OnFetchBatchRead implements kgo.HookFetchBatchRead.
+func (b *budget) OnFetchBatchRead(_ kgo.BrokerMetadata, _ string, _ int32, m kgo.FetchBatchMetrics) {
+	if m.CompressedBytes <= 0 || m.NumRecords <= 0 {
+		return
+	}
+	growth := max(float64(m.UncompressedBytes)/float64(m.CompressedBytes), headroom)
+	message := float64(m.CompressedBytes) / float64(m.NumRecords)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.growth = max(growth, b.growth+(growth-b.growth)*forget)
+	b.message = min(message, b.message+(message-b.message)*forget)
+	b.update()
+}
+
+// limits returns the most bytes, compressed, to ask of one broker, and of one
+// partition so that a busy one leaves room for others.
+func (b *budget) limits() (total, partition int32) {
+	want := min(float64(b.bytes)/b.growth, float64(b.messages)*b.message) / float64(b.brokers)
+	total = int32(math.Max(minFetchBytes, math.Min(want, maxFetchBytes)))
+	return total, max(total/2, minFetchBytes)
+}
+
+// update tells the client when the limit has moved by a tenth. The lock is
+// held.
+func (b *budget) update() {
+	total, partition := b.limits()
+	if b.apply == nil || math.Abs(float64(total-b.set)) < float64(b.set)/10 {
+		return
+	}
+	b.set = total
+	b.apply(total, partition)
+}

@@ -1,0 +1,144 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/graphmill/graphmill"
+)
+
+// Reason codes of this package's faults.
+const (
+	codeUnreachable   = "broker_unreachable"
+	codeTopicAbsent   = "topic_absent"
+	codeGroupRefused  = "group_refused"    // the group does not take this member, for now
+	codeRebalancing   = "rebalancing"      // a commit has to wait for the group
+	codeFetchFailed   = "fetch_failed"     // a partition cannot be read, for now
+	codePositionLost  = "position_lost"    // set-up: what the position points to is gone
+	codeTopicRecreate = "topic_recreated"  // set-up: the topic is another one of the same name
+	codeBadBatch      = "batch_unreadable" // set-up: a record batch that can never be read
+	codeAuth          = "auth"             // set-up: the broker does not let us
+	codeClosed        = "closed"           // set-up: the source has been closed
+)
+
+// waits makes a fault that heals by itself and is waited out.
+func waits(code, text string, err error) *graphmill.Fault {
+	return &graphmill.Fault{Class: graphmill.FaultTransient, Outage: true, Code: code, Text: text, Message: graphmill.WholeBatch, Err: err}
+}
+
+// ends makes a fault that somebody has to mend.
+func ends(code, text, next string, err error) *graphmill.Fault {
+	return &graphmill.Fault{Class: graphmill.FaultSetup, Code: code, Text: text, Next: next, Message: graphmill.WholeBatch, Err: err}
+}
+
+// refusals are the broker's answers that mean that we may not.
+var refusals = []error{
+	kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState,
+	kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
+	kerr.SecurityDisabled,
+}
+
+// isRefusal tells whether err is a matter of rights.
+func isRefusal(err error) bool {
+	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
+}
+
+// fault classes what went wrong while doing something with the brokers. What
+// is neither a matter of rights nor a fault already is an outage: the client
+// retries all else.
+func (l *links) fault(doing string, err error) *graphmill.Fault {
+	var f *graphmill.Fault
+	switch {
+	case errors.As(err, &f):
+		return f
+	case isRefusal(err):
+		return ends(codeAuth, fmt.Sprintf("%s: the broker refuses it", doing),
+			"check user, password and the rights of that user (topic: read, describe; group: read)", err)
+	}
+	return l.unreachable(err)
+}
+
+// links remembers how the connections to the brokers fare. It is a hook of the
+// client, because a client's request that ends with its context does not say
+// what stood in its way.
+type links struct {
+	seeds []string
+	wake  chan struct{} // a token when something has happened to a connection
+
+	mu     sync.Mutex
+	failed error  // the last failure to connect; nil once a connection stands
+	addr   string // where
+}
+
+func newLinks(seeds []string) *links {
+	return &links{seeds: seeds, wake: make(chan struct{}, 1)}
+}
+
+// OnBrokerConnect implements kgo.HookBrokerConnect.
+func (l *links) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	// The context's error says that somebody stopped waiting, not why the
+	// broker did not answer.
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	l.mu.Lock()
+	l.failed = err
+	l.addr = fmt.Sprintf("%s:%d", meta.Host, meta.Port)
+	l.mu.Unlock()
+	if err != nil {
+		l.signal()
+	}
+}
+
+// OnBrokerDisconnect implements kgo.HookBrokerDisconnect. Connections that are
+// idle are closed too; the look that follows finds nothing wrong then.
+func (l *links) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) { l.signal() }
+
+func (l *links) signal() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// standing tells whether the last attempt to connect worked.
+func (l *links) standing() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed == nil
+}
+
+// unreachable makes the fault of brokers that do not answer. It names the
+// address that was tried: with an advertised address that cannot be reached
+// from here, the first obstacle of many, it is not the one in the settings.
+func (l *links) unreachable(err error) *graphmill.Fault {
+	l.mu.Lock()
+	failed, addr := l.failed, l.addr
+	l.mu.Unlock()
+	asked := strings.Join(l.seeds, ", ")
+	f := waits(codeUnreachable, "no broker of "+asked+" answers", err)
+	f.Next = "check that the broker runs and that its address can be reached from here"
+	if failed == nil {
+		return f
+	}
+	f.Err = failed
+	var eof *kgo.ErrFirstReadEOF
+	switch {
+	case errors.As(failed, &eof):
+		f.Text = "the broker at " + addr + " closes the connection at once"
+		f.Next = "check whether the broker wants TLS or a login at this address"
+	case !slices.Contains(l.seeds, addr):
+		f.Text = fmt.Sprintf("the broker at %s, the address that %s gives out, does not answer", addr, asked)
+		f.Next = "set the broker's advertised listener to an address that can be reached from here"
+	}
+	return f
+}

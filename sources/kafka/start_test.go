@@ -1,0 +1,273 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/kafka"
+)
+
+func TestWhereReadingStarts(t *testing.T) {
+	at := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	for _, c := range []struct {
+		name    string
+		prepare func(b *broker, cfg *kafka.Config, topic string)
+		want    int64
+	}{
+		{"latest", func(*broker, *kafka.Config, string) {}, 4},
+		{"earliest", func(_ *broker, cfg *kafka.Config, _ string) { cfg.Start.Earliest = true }, 0},
+		{"a time: the first message at or after it", func(_ *broker, cfg *kafka.Config, _ string) { cfg.Start.Time = at.Add(2 * time.Minute) }, 2},
+		{"a time after the last message", func(_ *broker, cfg *kafka.Config, _ string) { cfg.Start.Time = at.Add(24 * time.Hour) }, 4},
+		{"the known position comes before the option", func(b *broker, cfg *kafka.Config, topic string) {
+			cfg.Known = []graphmill.Position{{TopicPartition: tp(topic, 0), TopicID: b.id(topic), Offset: 3}}
+		}, 3},
+		{"a known position without a topic id is adopted", func(_ *broker, cfg *kafka.Config, topic string) {
+			cfg.Known = []graphmill.Position{{TopicPartition: tp(topic, 0), Offset: 3}}
+		}, 3},
+		{"the group's commit comes before the known position", func(b *broker, cfg *kafka.Config, topic string) {
+			b.commit(cfg.Group, topic, 0, 1, "")
+			cfg.Known = []graphmill.Position{{TopicPartition: tp(topic, 0), TopicID: b.id(topic), Offset: 3}}
+		}, 1},
+		{"a commit of another tool, whatever stands beside it", func(b *broker, cfg *kafka.Config, topic string) {
+			b.commit(cfg.Group, topic, 0, 2, "kgo-1234:5")
+		}, 2},
+		{"a commit of ours before the broker had topic ids", func(b *broker, cfg *kafka.Config, topic string) {
+			b.commit(cfg.Group, topic, 0, 2, "gm1::1")
+		}, 2},
+		{"a commit of ours wins over a known position of a topic that is gone", func(b *broker, cfg *kafka.Config, topic string) {
+			b.commit(cfg.Group, topic, 0, 2, "gm1:"+b.id(topic)+":1")
+			cfg.Known = []graphmill.Position{{TopicPartition: tp(topic, 0), TopicID: "00000000000000000000000000000001", Offset: 3}}
+		}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBroker(t)
+			topic := b.topic(1)
+			for i := range 4 {
+				r := &kgo.Record{Topic: topic, Value: []byte(fmt.Sprint(i)), Timestamp: at.Add(time.Duration(i) * time.Minute)}
+				require.NoError(t, b.cl.ProduceSync(t.Context(), r).FirstErr())
+			}
+			cfg := b.config(topic)
+			c.prepare(b, &cfg, topic)
+
+			s, o := b.open(cfg)
+			want := graphmill.Position{TopicPartition: tp(topic, 0), TopicID: b.id(topic), Offset: c.want}
+			require.Equal(t, []graphmill.Position{want}, o.owns())
+			commit := b.commits(cfg.Group, topic)[0]
+			require.Equal(t, c.want, commit.At)
+			require.Equal(t, "gm1:"+b.id(topic)+":1", commit.Metadata, "the note is there from the start, whoever made the commit")
+
+			b.produce(topic, 0, "4")
+			got, _ := collect(t, s, int(5-c.want))
+			require.Equal(t, c.want, got[0].Offset)
+			closeSource(t, s)
+			if c.want < 4 {
+				cfg.Start = graphmill.Start{} // what is settled does not depend on the option any more
+			}
+			_, o = b.open(cfg)
+			require.Equal(t, []graphmill.Position{want}, o.owns())
+		})
+	}
+}
+
+func TestFieldsOfALaterVersionAreCarriedOn(t *testing.T) {
+	b := newBroker(t)
+	topic := b.topic(1)
+	b.produce(topic, 0, "0", "1", "2")
+	cfg := b.config(topic)
+	noted := "gm1:" + b.id(topic) + ":1:checkpoint"
+	b.commit(cfg.Group, topic, 0, 2, noted)
+	s, _ := b.open(cfg)
+	_, at := collect(t, s, 1)
+	require.NoError(t, s.Acknowledge(t.Context(), positions(at)))
+	require.EqualValues(t, 3, b.commits(cfg.Group, topic)[0].At)
+	require.Equal(t, noted, b.commits(cfg.Group, topic)[0].Metadata)
+}
+
+func TestPartitionsThatAreAddedLaterBeginAtTheirStart(t *testing.T) {
+	b := newBroker(t)
+	topic := b.topic(2)
+	b.produce(topic, 0, "before")
+	cfg := b.config(topic)
+	s, o := b.open(cfg)
+	closeSource(t, s)
+
+	_, err := b.adm.CreatePartitions(t.Context(), 2, topic)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		td, err := b.adm.ListTopics(t.Context(), topic)
+		return err == nil && len(td[topic].Partitions) == 4
+	}, 10*time.Second, 20*time.Millisecond)
+	b.connect() // a client that knows them
+	b.produce(topic, 2, "new-2")
+	b.produce(topic, 3, "new-3")
+
+	s, o = b.open(cfg)
+	got, _ := collect(t, s, 2)
+	require.ElementsMatch(t, []string{"new-2", "new-3"}, payloads(got))
+	require.Len(t, o.owns(), 4)
+	for p, c := range b.commits(cfg.Group, topic) {
+		require.Equal(t, "gm1:"+b.id(topic)+":2", c.Metadata, "partition %d: the number that decides what is new is never raised", p)
+	}
+}
+
+// A member that settles a new partition must not make another new one look old
+// to the member that gets that one.
+func TestNewPartitionBeginsAtItsStartAfterAnotherNewOneWasSettled(t *testing.T) {
+	b := newBroker(t)
+	topic := b.topic(3)
+	for p := range int32(3) {
+		b.produce(topic, p, "x")
+	}
+	cfg := b.config(topic)
+	// Partition 0 is from before; 2 is new and another member has settled it.
+	b.commit(cfg.Group, topic, 0, 1, "gm1:"+b.id(topic)+":1")
+	b.commit(cfg.Group, topic, 2, 0, "gm1:"+b.id(topic)+":1")
+	_, o := b.open(cfg)
+	require.EqualValues(t, 0, o.owns()[1].Offset)
+}
+
+func TestPositionThatIsLostEndsTheStream(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		known   bool
+		at      int64
+		says    string
+		deleted int64
+	}{
+		{"a commit before what there is", false, 1, "stands at offset 1, but the broker has 3 to 5", 3},
+		{"a commit after what there is", false, 9, "stands at offset 9, but the broker has 0 to 5: the broker has lost messages", 0},
+		{"a known position before what there is", true, 2, "stands at offset 2, but the broker has 3 to 5", 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBroker(t)
+			topic := b.topic(1)
+			b.produce(topic, 0, "0", "1", "2", "3", "4")
+			cfg := b.config(topic)
+			if c.known {
+				cfg.Known = []graphmill.Position{{TopicPartition: tp(topic, 0), TopicID: b.id(topic), Offset: c.at}}
+			} else {
+				b.commit(cfg.Group, topic, 0, c.at, "")
+			}
+			b.deleteRecords(topic, 0, c.deleted)
+
+			s, _ := b.source(cfg)
+			f := fault(t, s.Open(t.Context()))
+			require.Equal(t, graphmill.FaultSetup, f.Class)
+			require.Equal(t, "position_lost", f.Code)
+			require.Contains(t, f.Text, c.says)
+			require.Contains(t, f.Next, cfg.Group)
+			closeSource(t, s)
+			if !c.known {
+				require.Equal(t, c.at, b.commits(cfg.Group, topic)[0].At, "nothing is reset")
+			}
+
+			b.commit(cfg.Group, topic, 0, 4, "") // as the next step says
+			s, _ = b.open(cfg)
+			got, _ := collect(t, s, 1)
+			require.Equal(t, []string{"4"}, payloads(got))
+		})
+	}
+}
+
+func TestPositionThatIsLostWhileReadingEndsTheStream(t *testing.T) {
+	b := newBroker(t)
+	topic := b.topic(1)
+	cfg := b.config(topic)
+	cfg.Start.Earliest = true
+	cfg.MaxBufferedMessages, cfg.MaxBufferedBytes = 1, 1 // so that the client has nothing in hand
+	big := string(make([]byte, 2000))
+	b.produce(topic, 0, "0")
+	s, _ := b.open(cfg)
+	collect(t, s, 1)
+	b.produce(topic, 0, big)
+	b.produce(topic, 0, big)
+	b.produce(topic, 0, big)
+	b.deleteRecords(topic, 0, 4)
+
+	// One of them may have been on its way.
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var err error
+	for err == nil {
+		_, err = s.Fetch(ctx, 1)
+	}
+	f := fault(t, err)
+	require.Equal(t, "position_lost", f.Code)
+	require.Contains(t, f.Text, "the broker has 4 to 4")
+	_, err = s.Fetch(ctx, 1)
+	require.ErrorIs(t, err, f, "it stays so")
+}
+
+func TestTopicThatWasCreatedAnewEndsTheStream(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		t.Run(fmt.Sprintf("position known to the catalog %v", known), func(t *testing.T) {
+			b := newBroker(t)
+			topic := b.topic(1)
+			old := b.id(topic)
+			cfg := b.config(topic)
+			s, _ := b.open(cfg)
+			b.produce(topic, 0, "a", "b")
+			_, at := collect(t, s, 2)
+			require.NoError(t, s.Acknowledge(t.Context(), positions(at)))
+			closeSource(t, s)
+
+			b.deleteTopic(topic)
+			b.create(topic, 1, nil)
+			b.produce(topic, 0, "c", "d", "e")
+			if known {
+				cfg.Known = positions(at)
+			} else {
+				// A broker forgets the commits of a topic with the topic. One
+				// that does not must not lead astray either.
+				b.commit(cfg.Group, topic, 0, 2, "gm1:"+old+":1")
+			}
+			s, _ = b.source(cfg)
+			f := fault(t, s.Open(t.Context()))
+			require.Equal(t, "topic_recreated", f.Code)
+			require.Contains(t, f.Text, old)
+			require.Contains(t, f.Text, b.id(topic))
+		})
+	}
+}
+
+func TestTopicThatIsCreatedAnewWhileItIsReadEndsTheStream(t *testing.T) {
+	b := newBroker(t)
+	topic := b.topic(1)
+	s, _ := b.open(b.config(topic))
+	b.produce(topic, 0, "a")
+	collect(t, s, 1)
+	b.deleteTopic(topic)
+	b.create(topic, 1, nil)
+	b.produce(topic, 0, "b", "c", "d")
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := s.Fetch(ctx, 10)
+	require.Equal(t, "topic_recreated", fault(t, err).Code)
+}
+
+func (b *broker) deleteRecords(topic string, partition int32, before int64) {
+	b.t.Helper()
+	if before == 0 {
+		return
+	}
+	var os kadm.Offsets
+	os.Add(kadm.Offset{Topic: topic, Partition: partition, At: before})
+	res, err := b.adm.DeleteRecords(b.t.Context(), os)
+	require.NoError(b.t, err)
+	require.NoError(b.t, res.Error())
+}
+
+func fault(t *testing.T, err error) *graphmill.Fault {
+	t.Helper()
+	var f *graphmill.Fault
+	require.ErrorAs(t, err, &f)
+	return f
+}

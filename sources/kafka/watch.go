@@ -1,0 +1,228 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	"github.com/graphmill/graphmill"
+)
+
+const (
+	// quietFor is after how long without a message of some topic the brokers
+	// are asked whether all is well: the client says nothing of a topic that
+	// has been deleted, nor of a connection on which nothing comes back.
+	quietFor = 3 * time.Second
+
+	// troubledFor is the pause between two looks while something is wrong.
+	troubledFor = time.Second
+
+	// lookGap is the shortest pause between two looks, however many
+	// connections break.
+	lookGap = 300 * time.Millisecond
+
+	// slowLook is when one look counts as two: it has tried for long enough.
+	slowLook = 2 * time.Second
+)
+
+// watch tells the Observer of outages and of their end, until Close. What the
+// client knows of them comes late or not at all, so the watcher asks the
+// brokers itself: at once when a connection breaks, and every few seconds while
+// a topic is quiet. A fault must be seen twice in a row to be told, so that a
+// broker that restarts quickly is not.
+func (s *Source) watch() {
+	w := watcher{s: s}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.life.Done():
+			return
+		case <-s.links.wake:
+			w.woken = true
+			timer.Reset(max(0, lookGap-time.Since(w.looked)))
+			continue
+		case <-timer.C:
+		}
+		if w.woken || w.suspect != nil || w.told != nil || s.quiet() {
+			w.woken = false
+			w.look()
+			w.report()
+		}
+		timer.Reset(w.pause())
+	}
+}
+
+// watcher is the state of the goroutine that watches.
+type watcher struct {
+	s       *Source
+	woken   bool
+	looked  time.Time        // when the last look began
+	suspect *graphmill.Fault // what the last look found, told or not
+	seen    int              // how many looks in a row have found it
+	sure    *graphmill.Fault // suspect, once it is sure
+	told    *graphmill.Fault // what the Observer knows
+}
+
+func (w *watcher) pause() time.Duration {
+	if w.suspect != nil || w.told != nil {
+		return troubledFor
+	}
+	return quietFor
+}
+
+// look asks the brokers for the topics.
+func (w *watcher) look() {
+	s := w.s
+	w.looked = time.Now()
+	infos, f := look(s.life, s.cl, s.links, s.cfg.Topics)
+	if s.life.Err() != nil {
+		return
+	}
+	if f == nil {
+		f = s.anew(infos)
+	}
+	w.judge(f)
+	if infos != nil {
+		s.noteAbsent(infos, w.sure)
+	}
+	switch {
+	case w.sure != nil && w.sure.Class == graphmill.FaultSetup:
+		s.fail(w.sure)
+	case f == nil:
+		s.explainOutOfRange()
+	}
+}
+
+// judge takes in what a look has found.
+func (w *watcher) judge(f *graphmill.Fault) {
+	switch {
+	case f == nil:
+		if w.sure != nil {
+			// The client may be in the middle of a long pause.
+			w.s.cl.ForceMetadataRefresh()
+		}
+		w.suspect, w.seen, w.sure = nil, 0, nil
+		return
+	case w.suspect == nil || w.suspect.Code != f.Code:
+		w.seen = 0
+	}
+	w.suspect = f
+	w.seen++
+	if time.Since(w.looked) >= slowLook {
+		w.seen++
+	}
+	w.sure = nil
+	if w.seen >= 2 {
+		w.sure = f
+	}
+}
+
+// report tells the Observer what has changed.
+func (w *watcher) report() {
+	now := w.sure
+	if now == nil && w.suspect == nil {
+		now = w.s.standingFault()
+	}
+	switch {
+	case now != nil:
+		if w.told == nil || w.told.Code != now.Code || w.told.Text != now.Text {
+			w.told = now
+			w.s.tell(func() { w.s.obs.Waiting(now) })
+		}
+	case w.told != nil && w.suspect == nil:
+		w.told = nil
+		w.s.tell(w.s.obs.Recovered)
+	}
+}
+
+// standingFault is what stands in the way although the brokers answer.
+func (s *Source) standingFault() *graphmill.Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.groupFault != nil {
+		return s.groupFault
+	}
+	return s.readFault
+}
+
+// quiet tells whether some topic has had nothing to say for a while.
+func (s *Source) quiet() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.cfg.Topics {
+		if time.Since(s.heard[t]) >= quietFor {
+			return true
+		}
+	}
+	return false
+}
+
+// anew returns the fault of a topic that is not the one that is being read.
+func (s *Source) anew(infos map[string]topicInfo) *graphmill.Fault {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for tp, own := range s.owned {
+		if id := infos[tp.Topic].id; differ(own.note.topicID, id) {
+			return recreated(&s.cfg, tp, own.note.topicID, id)
+		}
+	}
+	return nil
+}
+
+// noteAbsent remembers topics that are surely absent and have never been read:
+// whatever they will hold once they are created is later than this stream's
+// start.
+func (s *Source) noteAbsent(infos map[string]topicInfo, sure *graphmill.Fault) {
+	if sure == nil || sure.Code != codeTopicAbsent {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for topic, info := range infos {
+		if info.absent() {
+			s.absent[topic] = struct{}{}
+		}
+	}
+}
+
+// wasAbsent tells whether a topic has been created since Open, so that latest
+// would leave out messages that came after the stream's start.
+func (s *Source) wasAbsent(topic string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, was := s.absent[topic]
+	return was && !s.cfg.Start.Earliest && s.cfg.Start.Time.IsZero()
+}
+
+// explainOutOfRange ends the source with what the broker has in place of a
+// position that it refused.
+func (s *Source) explainOutOfRange() {
+	s.mu.Lock()
+	var at []graphmill.Position
+	for tp := range s.outOfRange {
+		if own := s.owned[tp]; own != nil {
+			at = append(at, graphmill.Position{TopicPartition: tp, Offset: own.next})
+		}
+		delete(s.outOfRange, tp)
+	}
+	s.mu.Unlock()
+	if len(at) == 0 {
+		return
+	}
+	graphmill.SortPositions(at)
+	ctx, cancel := context.WithTimeout(s.life, lookTimeout)
+	defer cancel()
+	tps := []graphmill.TopicPartition{at[0].TopicPartition}
+	first, ferr := listOffsets(ctx, s.cl, tps, firstOffset, readUncommitted).at(tps[0])
+	last, lerr := listOffsets(ctx, s.cl, tps, lastOffset, readUncommitted).at(tps[0])
+	if ferr == nil && lerr == nil {
+		s.fail(lost(&s.cfg, at[0], first, last))
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range at {
+		s.outOfRange[p.TopicPartition] = struct{}{} // at the next look
+	}
+	s.links.signal()
+}
