@@ -1,0 +1,136 @@
+package wasmhost
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// diskCache keeps compiled modules from one process to the next. A nil cache
+// keeps nothing.
+//
+// An entry is a folder named by the SHA-256 of the metered module: wazero's own
+// files in it, and a file with their checksum. wazero trusts the machine code and
+// the tables that it finds, so an entry is used only if its checksum is right;
+// any other is removed and compiled anew.
+type diskCache struct {
+	dir    string
+	logger *slog.Logger
+}
+
+// checksumFile stands in an entry beside wazero's files.
+const checksumFile = "checksum"
+
+// unusedAfter is how long an entry is kept that no process has loaded.
+const unusedAfter = 30 * 24 * time.Hour
+
+// openDiskCache makes the folder where needed, and removes what has not been
+// used for long.
+func openDiskCache(dir string, logger *slog.Logger) (*diskCache, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, err
+	}
+	c := &diskCache{dir: dir, logger: logger}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && e.IsDir() && time.Since(info.ModTime()) > unusedAfter {
+			c.remove(filepath.Join(dir, e.Name()), "it has not been used for 30 days")
+		}
+	}
+	return c, nil
+}
+
+// entry returns the folder for a module. What is in it can be trusted; it may
+// be empty. It returns "" where nothing can be kept.
+func (c *diskCache) entry(metered []byte) string {
+	if c == nil {
+		return ""
+	}
+	hash := sha256.Sum256(metered)
+	dir := filepath.Join(c.dir, hex.EncodeToString(hash[:]))
+	if _, err := os.Stat(dir); err == nil && !c.sound(dir) {
+		c.remove(dir, "it is damaged or incomplete")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		c.logger.Warn("compiled modules cannot be kept", "error", err)
+		return ""
+	}
+	return dir
+}
+
+// sound says whether the files of an entry are those that seal saw.
+func (c *diskCache) sound(dir string) bool {
+	want, err := os.ReadFile(filepath.Join(dir, checksumFile))
+	if err != nil {
+		return false
+	}
+	got, err := checksum(dir)
+	return err == nil && got == string(want)
+}
+
+// seal records the checksum of an entry whose module has been compiled, and that
+// it is in use.
+func (c *diskCache) seal(dir string) {
+	if c == nil || dir == "" {
+		return
+	}
+	if !c.sound(dir) {
+		sum, err := checksum(dir)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, checksumFile), []byte(sum), 0o600)
+		}
+		if err != nil {
+			c.remove(dir, err.Error())
+			return
+		}
+	}
+	now := time.Now()
+	if err := os.Chtimes(dir, now, now); err != nil {
+		c.logger.Warn("the use of a compiled module cannot be recorded", "entry", dir, "error", err)
+	}
+}
+
+func (c *diskCache) remove(dir, why string) {
+	c.logger.Info("removing a compiled module from the cache", "entry", dir, "reason", why)
+	if err := os.RemoveAll(dir); err != nil {
+		c.logger.Warn("a compiled module cannot be removed from the cache", "entry", dir, "error", err)
+	}
+}
+
+// checksum hashes names and contents of all files of an entry but the checksum.
+func checksum(dir string) (string, error) {
+	hash := sha256.New()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == checksumFile {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		io.WriteString(hash, name+"\x00")
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(hash, f)
+		return errors.Join(err, f.Close())
+	})
+	return hex.EncodeToString(hash.Sum(nil)), err
+}

@@ -1,0 +1,491 @@
+package meter
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+)
+
+// Sections of a module.
+const (
+	sectionCustom = iota
+	sectionType
+	sectionImport
+	sectionFunction
+	sectionTable
+	sectionMemory
+	sectionGlobal
+	sectionExport
+	sectionStart
+	sectionElement
+	sectionCode
+	sectionData
+	sectionDataCount
+)
+
+// order is where each section stands in a module; 0: not known.
+var order = [...]int{
+	sectionType: 1, sectionImport: 2, sectionFunction: 3, sectionTable: 4, sectionMemory: 5, sectionGlobal: 6,
+	sectionExport: 7, sectionStart: 8, sectionElement: 9, sectionDataCount: 10, sectionCode: 11, sectionData: 12,
+}
+
+var sectionNames = [...]string{
+	"custom", "type", "import", "function", "table", "memory", "global", "export", "start", "element", "code", "data", "data count",
+}
+
+// ValueType is the type of a value, as the binary format spells it.
+type ValueType byte
+
+// The value types.
+const (
+	I32       ValueType = 0x7f
+	I64       ValueType = 0x7e
+	F32       ValueType = 0x7d
+	F64       ValueType = 0x7c
+	V128      ValueType = 0x7b
+	FuncRef   ValueType = 0x70
+	ExternRef ValueType = 0x6f
+)
+
+// String returns the type's name in the text format.
+func (t ValueType) String() string {
+	switch t {
+	case I32:
+		return "i32"
+	case I64:
+		return "i64"
+	case F32:
+		return "f32"
+	case F64:
+		return "f64"
+	case V128:
+		return "v128"
+	case FuncRef:
+		return "funcref"
+	case ExternRef:
+		return "externref"
+	default:
+		return fmt.Sprintf("%#02x", byte(t))
+	}
+}
+
+// FuncType is the type of a function.
+type FuncType struct {
+	Params, Results []ValueType
+}
+
+// Kind says what is imported or exported.
+type Kind byte
+
+// The kinds.
+const (
+	KindFunction Kind = 0
+	KindTable    Kind = 1
+	KindMemory   Kind = 2
+	KindGlobal   Kind = 3
+)
+
+// String returns the kind's name.
+func (k Kind) String() string {
+	switch k {
+	case KindFunction:
+		return "function"
+	case KindTable:
+		return "table"
+	case KindMemory:
+		return "memory"
+	case KindGlobal:
+		return "global"
+	default:
+		return fmt.Sprintf("kind %d", byte(k))
+	}
+}
+
+// Import is one import. Type is set for functions.
+type Import struct {
+	Module, Name string
+	Kind         Kind
+	Type         FuncType
+}
+
+// Export is one export. Type is set for functions.
+type Export struct {
+	Name string
+	Kind Kind
+	Type FuncType
+
+	index uint32
+}
+
+// Memory is the memory of a module, in pages of 64 KiB.
+type Memory struct {
+	Min int
+	Max int // -1: not given
+}
+
+// Module is what Parse found, within its limits. It refers to the bytes that it
+// was made of.
+type Module struct {
+	Imports []Import
+	Exports []Export
+	Memory  *Memory // nil: there is none
+
+	limits Limits
+
+	types    []FuncType
+	imported int      // imported functions
+	funcs    []uint32 // type index of each function of its own
+	locals   int      // parameters, results and local variables of funcs
+	globals  int
+	tables   []table
+	elements int
+	segments int // of the data section
+	start    int // function index; -1: none
+	bodies   []body
+	sections [13][]byte // raw; nil where absent
+	names    []byte     // raw name section
+}
+
+// body is the body of a function.
+type body struct {
+	groups      int    // of local variables: a count and a type
+	declaration []byte // the groups
+	locals      int    // their sum
+	code        []byte // instructions
+}
+
+type table struct {
+	ref      ValueType
+	min, max uint32
+}
+
+var (
+	magic     = []byte("\x00asm")
+	version   = []byte{1, 0, 0, 0}
+	component = []byte{1, 0} // the layer, behind a version of its own
+)
+
+// Parse reads a binary module and checks every count in it against limits and
+// against the bytes that are there. Rewrite looks at the instructions.
+func Parse(wasm []byte, limits Limits) (*Module, error) {
+	if err := checkPreamble(wasm); err != nil {
+		return nil, err
+	}
+	m := &Module{limits: limits, start: -1}
+	if err := m.split(wasm); err != nil {
+		return nil, err
+	}
+	for _, s := range []struct {
+		id   int
+		read func(*reader)
+	}{
+		{sectionType, m.readTypes},
+		{sectionImport, m.readImports},
+		{sectionFunction, m.readFunctions},
+		{sectionTable, m.readTables},
+		{sectionMemory, m.readMemory},
+		{sectionGlobal, m.readGlobals},
+		{sectionExport, m.readExports},
+		{sectionStart, m.readStart},
+		{sectionElement, m.readElements},
+		{sectionCode, m.readCode},
+		{sectionData, m.readData},
+	} {
+		if m.sections[s.id] == nil {
+			continue
+		}
+		r := newReader(m.sections[s.id], "the "+sectionNames[s.id]+" section")
+		s.read(r)
+		if s.id != sectionGlobal && s.id != sectionElement && s.id != sectionData { // whose bodies Rewrite reads
+			r.end()
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+	}
+	if len(m.bodies) != len(m.funcs) {
+		return nil, errorf(Malformed, "%d functions are declared, %d have a body", len(m.funcs), len(m.bodies))
+	}
+	return m, nil
+}
+
+func checkPreamble(wasm []byte) error {
+	if !bytes.HasPrefix(wasm, magic) {
+		if len(wasm) > 0 && bytes.HasPrefix(magic, wasm) {
+			return errorf(Truncated, "the module has %d bytes", len(wasm))
+		}
+		return errorf(NotWasm, "the file begins with %q, a WebAssembly module with \"\\x00asm\"", wasm[:min(len(wasm), 16)])
+	}
+	rest := wasm[len(magic):]
+	switch {
+	case len(rest) < 4:
+		return errorf(Truncated, "the module has %d bytes", len(wasm))
+	case bytes.Equal(rest[:4], version):
+		return nil
+	case bytes.Equal(rest[2:4], component):
+		return errorf(Component, "the file is a WebAssembly component")
+	default:
+		return errorf(Unsupported, "the binary format has version %#x, 1 is known", rest[:4])
+	}
+}
+
+// split cuts the module into its sections.
+func (m *Module) split(wasm []byte) error {
+	r := newReader(wasm, "the list of sections")
+	r.bytes(8)
+	last := 0
+	for r.left() > 0 {
+		id := int(r.byte())
+		if id != sectionCustom && (id >= len(order) || order[id] == 0) {
+			r.fail(Unsupported, "section %d is not known", id)
+		}
+		body := r.bytes(r.u32())
+		if r.err != nil {
+			break
+		}
+		if id == sectionCustom {
+			m.keepNames(body)
+			continue
+		}
+		if order[id] <= last {
+			r.fail(Malformed, "the %s section stands at the wrong place", sectionNames[id])
+			break
+		}
+		last = order[id]
+		m.sections[id] = body
+	}
+	if r.err != nil {
+		return r.err
+	}
+	return nil
+}
+
+// keepNames keeps a name section. Other custom sections are dropped: what they
+// say of places in the code is not true of the rewritten module.
+func (m *Module) keepNames(body []byte) {
+	r := newReader(body, "a custom section")
+	if r.name() == "name" && r.err == nil {
+		m.names = body[r.at:]
+	}
+}
+
+func (m *Module) readTypes(r *reader) {
+	m.types = make([]FuncType, r.count("types", 3, m.limits.Entries))
+	for i := range m.types {
+		if form := r.byte(); form != 0x60 {
+			r.fail(Unsupported, "type %d is no plain function type", i)
+		}
+		m.types[i] = FuncType{Params: r.valueTypes(m.limits.Params), Results: r.valueTypes(m.limits.Params)}
+		if r.err != nil {
+			return
+		}
+	}
+}
+
+func (r *reader) valueTypes(limit int) []ValueType {
+	list := make([]ValueType, r.count("parameters or results of a type", 1, limit))
+	for i := range list {
+		list[i] = r.valueType()
+	}
+	return list
+}
+
+func (r *reader) valueType() ValueType {
+	t := ValueType(r.byte())
+	switch t {
+	case I32, I64, F32, F64, V128, FuncRef, ExternRef:
+	default:
+		r.fail(Unsupported, "the value type %#02x is not known", byte(t))
+	}
+	return t
+}
+
+func (m *Module) readImports(r *reader) {
+	m.Imports = make([]Import, r.count("imports", 4, m.limits.Entries))
+	for i := range m.Imports {
+		im := &m.Imports[i]
+		im.Module, im.Name, im.Kind = r.name(), r.name(), Kind(r.byte())
+		switch im.Kind {
+		case KindFunction:
+			t := r.index("type", len(m.types))
+			if r.err == nil {
+				im.Type = m.types[t]
+				m.imported++
+			}
+		case KindTable, KindMemory, KindGlobal:
+			// The guest has none but its own, and their types need not be read.
+			r.fail(Unsupported, "the %s %s.%s is imported, a module can import functions only", im.Kind, im.Module, im.Name)
+		default:
+			r.fail(Unsupported, "the import %s.%s is of a kind that is not known", im.Module, im.Name)
+		}
+		if r.err != nil {
+			return
+		}
+	}
+}
+
+func (m *Module) readFunctions(r *reader) {
+	m.funcs = make([]uint32, r.count("functions", 1, m.limits.Functions))
+	for i := range m.funcs {
+		m.funcs[i] = r.index("type", len(m.types))
+		if r.err != nil {
+			return
+		}
+		t := m.types[m.funcs[i]]
+		if m.locals += len(t.Params) + len(t.Results); m.locals > m.limits.AllLocals {
+			r.fail(OverLimit, "%d parameters and results up to function %d, the limit is %d", m.locals, i, m.limits.AllLocals)
+			return
+		}
+	}
+}
+
+func (m *Module) readTables(r *reader) {
+	m.tables = make([]table, r.count("tables", 3, m.limits.Tables))
+	for i := range m.tables {
+		t := &m.tables[i]
+		t.ref = r.valueType()
+		if t.ref != FuncRef && t.ref != ExternRef {
+			r.fail(Unsupported, "table %d is of a kind that is not known", i)
+		}
+		limit := uint32(m.limits.TableSize)
+		var declared bool
+		t.min, t.max, declared = r.limits("table")
+		if t.min > limit {
+			r.fail(OverLimit, "a table of %d entries, the limit is %d", t.min, limit)
+		}
+		if !declared || t.max > limit {
+			t.max = limit
+		}
+		if r.err != nil {
+			return
+		}
+	}
+}
+
+func (m *Module) readMemory(r *reader) {
+	n := r.count("memories", 2, 1)
+	if n == 0 {
+		return
+	}
+	low, high, declared := r.limits("memory")
+	if int64(low) > int64(m.limits.MemoryPages) {
+		r.fail(OverLimit, "the memory has %d MiB at the start, the limit is %d MiB", low>>4, m.limits.MemoryPages>>4)
+	}
+	m.Memory = &Memory{Min: int(low), Max: -1}
+	if declared {
+		m.Memory.Max = int(high)
+	}
+}
+
+// limits reads the least and the most size of a table or a memory.
+func (r *reader) limits(what string) (low, high uint32, declared bool) {
+	flags := r.byte()
+	if flags > 1 {
+		r.fail(Unsupported, "the %s is shared or has 64-bit addresses", what)
+		return 0, 0, false
+	}
+	low = r.u32()
+	if flags == 1 {
+		if high = r.u32(); high < low {
+			r.fail(Malformed, "a %s of at least %d and at most %d", what, low, high)
+		}
+	}
+	return low, high, flags == 1
+}
+
+func (m *Module) readGlobals(r *reader) {
+	m.globals = r.count("globals", 4, m.limits.Entries)
+}
+
+func (m *Module) readExports(r *reader) {
+	m.Exports = make([]Export, r.count("exports", 3, m.limits.Entries))
+	seen := make(map[string]bool, len(m.Exports))
+	memories := 0
+	if m.Memory != nil {
+		memories = 1
+	}
+	for i := range m.Exports {
+		e := &m.Exports[i]
+		e.Name, e.Kind = r.name(), Kind(r.byte())
+		switch e.Kind {
+		case KindFunction:
+			e.index = r.index("function", m.imported+len(m.funcs))
+			if r.err == nil {
+				e.Type = m.typeOf(e.index)
+			}
+		case KindTable:
+			e.index = r.index("table", len(m.tables))
+		case KindMemory:
+			e.index = r.index("memory", memories)
+		case KindGlobal:
+			e.index = r.index("global", m.globals)
+		default:
+			r.fail(Unsupported, "the export %s is of a kind that is not known", e.Name)
+		}
+		if seen[e.Name] {
+			r.fail(Malformed, "the export %s stands there twice", e.Name)
+		}
+		if r.err != nil {
+			return
+		}
+		seen[e.Name] = true
+	}
+}
+
+// typeOf returns the type of a function by its index among all functions.
+func (m *Module) typeOf(f uint32) FuncType {
+	if int(f) >= m.imported {
+		return m.types[m.funcs[int(f)-m.imported]]
+	}
+	return m.Imports[f].Type // only functions can be imported
+}
+
+func (m *Module) readStart(r *reader) {
+	m.start = int(r.index("function", m.imported+len(m.funcs)))
+}
+
+func (m *Module) readElements(r *reader) {
+	m.elements = r.count("element segments", 3, m.limits.Segments)
+}
+
+func (m *Module) readData(r *reader) {
+	m.segments = r.count("data segments", 2, m.limits.Segments)
+}
+
+func (m *Module) readCode(r *reader) {
+	m.bodies = make([]body, r.count("function bodies", 3, m.limits.Functions))
+	for i := range m.bodies {
+		size := r.u32()
+		if r.err == nil && int64(size) > int64(m.limits.Body) {
+			r.fail(OverLimit, "function %d has %d bytes, the limit is %d", i+m.imported, size, m.limits.Body)
+		}
+		m.readBody(r, i, r.bytes(size))
+		if r.err != nil {
+			return
+		}
+	}
+}
+
+// readBody reads the local variables of function i of the module's own.
+func (m *Module) readBody(code *reader, i int, b []byte) {
+	r := newReader(b, "function "+strconv.Itoa(i+m.imported))
+	groups := r.count("groups of local variables", 2, m.limits.Locals)
+	declared := r.at
+	locals := 0
+	for range groups {
+		n := r.u32()
+		r.valueType()
+		if locals += int(min(n, uint32(m.limits.Locals)+1)); locals > m.limits.Locals {
+			r.fail(OverLimit, "more than %d local variables", m.limits.Locals)
+			break
+		}
+	}
+	if m.locals += locals; m.locals > m.limits.AllLocals {
+		r.fail(OverLimit, "the functions up to here have %d parameters, results and local variables, the limit is %d", m.locals, m.limits.AllLocals)
+	}
+	if r.err != nil {
+		code.err = r.err
+		return
+	}
+	m.bodies[i] = body{groups: groups, declaration: b[declared:r.at], locals: locals, code: b[r.at:]}
+}

@@ -1,0 +1,144 @@
+package wasmhost
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+)
+
+// Module is a compiled module. Safe for concurrent use.
+type Module struct {
+	*loaded
+	closed atomic.Bool
+}
+
+// loaded is a compiled module as all its users share it: handles from Load and
+// instances.
+type loaded struct {
+	host *Host
+	hash [sha256.Size]byte
+	refs int // guarded by host.mu; at 0 it is closed
+
+	// ready is closed once the rest is set: either err or all the others.
+	ready    chan struct{}
+	err      error
+	contract *contract
+	engine   *engine
+}
+
+// Load returns the module compiled from these bytes, which the caller must
+// close. The same bytes are compiled once, however many ask for them at once.
+// Bytes that Check would refuse are refused with the same errors.
+func (h *Host) Load(ctx context.Context, wasm []byte) (*Module, error) {
+	if err := h.begin(); err != nil {
+		return nil, err
+	}
+	defer h.work.Done()
+	l, err := h.acquire(ctx, wasm)
+	if err != nil {
+		return nil, err
+	}
+	return &Module{loaded: l}, nil
+}
+
+// Transformations returns the names of the transformations, sorted.
+func (m *Module) Transformations() []string { return slices.Clone(m.contract.transformations) }
+
+// Close gives the module back. Instances of it go on. Closing twice does
+// nothing.
+func (m *Module) Close(ctx context.Context) error {
+	if m.closed.Swap(true) {
+		return nil
+	}
+	return m.release(ctx)
+}
+
+// acquire returns the loaded module with one reference more.
+func (h *Host) acquire(ctx context.Context, wasm []byte) (*loaded, error) {
+	if err := h.checkSize(wasm); err != nil {
+		return nil, err
+	}
+	hash := sha256.Sum256(wasm)
+	for {
+		h.mu.Lock()
+		l, exists := h.loaded[hash]
+		if !exists {
+			l = &loaded{host: h, hash: hash, refs: 1, ready: make(chan struct{})}
+			h.loaded[hash] = l
+		} else {
+			l.refs++
+		}
+		h.mu.Unlock()
+
+		if !exists {
+			l.contract, l.engine, l.err = h.prepare(ctx, wasm)
+			if l.err != nil {
+				h.mu.Lock()
+				delete(h.loaded, hash)
+				h.mu.Unlock()
+			}
+			close(l.ready)
+			return l, l.err
+		}
+		select {
+		case <-l.ready:
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("load a module: %w", ctx.Err()), l.release(context.WithoutCancel(ctx)))
+		}
+		if l.err == nil {
+			return l, nil
+		}
+		// It failed for somebody else. If only their patience ended, it is ours to try.
+		if isContextError(l.err) && ctx.Err() == nil {
+			continue
+		}
+		return nil, l.err
+	}
+}
+
+func isContextError(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// prepare checks and compiles a module.
+func (h *Host) prepare(ctx context.Context, wasm []byte) (*contract, *engine, error) {
+	c, metered, err := h.inspect(wasm)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := h.compile(ctx, metered)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, e, nil
+}
+
+// retainOpen takes one more reference, unless this handle has been closed.
+func (m *Module) retainOpen() bool {
+	m.host.mu.Lock()
+	defer m.host.mu.Unlock()
+	if m.closed.Load() {
+		return false
+	}
+	m.refs++
+	return true
+}
+
+// release gives a reference back and closes the module with the last one. It
+// waits for a compilation that is under way.
+func (l *loaded) release(ctx context.Context) error {
+	l.host.mu.Lock()
+	l.refs--
+	last := l.refs == 0 && l.host.loaded[l.hash] == l
+	if last {
+		delete(l.host.loaded, l.hash)
+	}
+	l.host.mu.Unlock()
+	if !last {
+		return nil
+	}
+	return l.engine.close(ctx)
+}

@@ -1,0 +1,127 @@
+// Package wasmhost runs transformation modules: it checks what is uploaded,
+// makes it stoppable, compiles it once, and calls it with batches of messages.
+//
+// A Host holds the modules of a server. Host.Check decides about an upload,
+// Host.Load returns a compiled Module, Module.Instantiate an Instance of it for
+// one lane of one stream, and Instance.Transform carries one batch in and its
+// statements out. sdk/ABI.md is the contract with the module.
+//
+// Modules are strangers. They are bounded before a compiler sees them (package
+// meter), they reach nothing of the machine but clocks, random numbers and the
+// log, their memory and time are limited, and nothing that they return is
+// believed (package frame). What they can cost at most is their limits.
+package wasmhost
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/graphmill/graphmill"
+)
+
+// Config is what New needs.
+type Config struct {
+	// CacheDir keeps compiled modules, so that a restart does not compile them
+	// again. It holds machine code that will be run: it is made with mode 0700,
+	// and must be this process's own. Empty: nothing is kept.
+	CacheDir string
+
+	Limits Limits
+
+	// Logger is told what goes wrong with the cache, and the log lines of
+	// instances that have no log of their own. Nil: nobody is.
+	Logger *slog.Logger
+}
+
+// Host runs the modules of a server. Safe for concurrent use.
+type Host struct {
+	limits Limits
+	logger *slog.Logger
+	cache  *diskCache
+
+	compiling chan struct{} // held while compiling: one module at a time
+
+	// closing ends running calls at their next look at the clock.
+	closing atomic.Bool
+
+	mu        sync.Mutex
+	work      sync.WaitGroup // operations under way; none begins once closing is set
+	loaded    map[[sha256.Size]byte]*loaded
+	instances map[*Instance]struct{}
+}
+
+// New makes a host. A CacheDir that cannot be used is an error.
+func New(_ context.Context, cfg Config) (*Host, error) {
+	limits, err := cfg.Limits.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	logger := cfg.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	cache, err := openDiskCache(cfg.CacheDir, logger)
+	if err != nil {
+		return nil, fmt.Errorf("open the cache of compiled modules: %w", err)
+	}
+	return &Host{
+		limits:    limits,
+		logger:    logger,
+		cache:     cache,
+		compiling: make(chan struct{}, 1),
+		loaded:    make(map[[sha256.Size]byte]*loaded),
+		instances: make(map[*Instance]struct{}),
+	}, nil
+}
+
+// Limits returns the limits in force.
+func (h *Host) Limits() Limits { return h.limits }
+
+// Close ends calls that are running, closes all instances and modules, and waits
+// for both. What is asked of the host afterwards is an error. Closing twice does
+// nothing.
+func (h *Host) Close(ctx context.Context) error {
+	h.mu.Lock()
+	h.closing.Store(true)
+	h.mu.Unlock()
+	h.work.Wait()
+
+	h.mu.Lock()
+	instances := slices.Collect(maps.Keys(h.instances))
+	h.mu.Unlock()
+	var errs []error
+	for _, i := range instances {
+		errs = append(errs, i.Close(ctx))
+	}
+
+	h.mu.Lock()
+	modules := slices.Collect(maps.Values(h.loaded))
+	clear(h.loaded)
+	h.mu.Unlock()
+	for _, l := range modules {
+		errs = append(errs, l.engine.close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// begin registers an operation; the caller calls h.work.Done when it is over.
+func (h *Host) begin() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closing.Load() {
+		return errHostClosed()
+	}
+	h.work.Add(1)
+	return nil
+}
+
+func errHostClosed() error {
+	return &graphmill.Error{Kind: graphmill.KindUnavailable, Code: "shutting_down", Text: "the server is shutting down"}
+}
