@@ -31,7 +31,7 @@ type KafkaConfig struct {
 	ReadyTimeout time.Duration
 	// Settings are further lines of server.properties; they win over ours.
 	Settings map[string]string
-	// Detached lets the broker outlive this program (see Down).
+	// Detached lets the broker outlive this program (see Down). It needs a Dir.
 	Detached bool
 }
 

@@ -27,7 +27,7 @@ type Neo4jConfig struct {
 	// Settings are settings of neo4j.conf; they win over ours. The database
 	// refuses to start with one it does not know.
 	Settings map[string]string
-	// Detached lets the database outlive this program (see Down).
+	// Detached lets the database outlive this program (see Down). It needs a Dir.
 	Detached bool
 }
 

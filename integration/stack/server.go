@@ -72,6 +72,9 @@ type options struct {
 // newServer builds the program and opens the directory of a server: a new one,
 // or one with a server of the same kind that is not running.
 func newServer(ctx context.Context, name string, o options, ports ...string) (*Server, error) {
+	if o.detached && o.dir == "" {
+		return nil, fmt.Errorf("start %s: a detached server needs a directory, or nobody could find it again", name)
+	}
 	s := &Server{log: newProgress(name, o.log), detached: o.detached, limit: o.readyTimeout, jvmArgs: o.jvmArgs}
 	if s.limit <= 0 {
 		s.limit = defaultReadyTimeout

@@ -184,6 +184,11 @@ func TestDirectoryOfSomebodyElseIsRefused(t *testing.T) {
 	require.FileExists(t, precious)
 }
 
+func TestDetachedServerNeedsADirectory(t *testing.T) {
+	_, err := StartKafka(t.Context(), KafkaConfig{Detached: true})
+	require.ErrorContains(t, err, "a detached server needs a directory")
+}
+
 func TestDownStopsWhatAnotherProgramHasStarted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cfg  DownConfig

@@ -130,35 +130,45 @@ func parseMixed(flags *flag.FlagSet, args []string) (names []string, err error) 
 const envFile = "stack.env"
 
 // up starts the servers one after another: each needs the whole machine while
-// it starts.
+// it starts. Those that are up when one fails stay up, and their addresses are
+// written all the same.
 func up(ctx context.Context, dir string, names []string, out io.Writer) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	var vars []stack.EnvVar
+	vars, startErr := startAll(ctx, dir, names, out)
+	if len(vars) == 0 {
+		return startErr
+	}
+	env := filepath.Join(dir, envFile)
+	if err := stack.WriteEnv(env, vars); err != nil {
+		return errors.Join(startErr, err)
+	}
+	fmt.Fprintf(out, "their addresses: . %s\nto stop them: stack down --dir %s\n", env, dir)
+	return startErr
+}
+
+// startAll starts servers until one fails, and returns the addresses of those
+// that are up.
+func startAll(ctx context.Context, dir string, names []string, out io.Writer) (vars []stack.EnvVar, err error) {
 	for _, name := range names {
 		home := filepath.Join(dir, name)
 		switch name {
 		case "kafka":
 			k, err := stack.StartKafka(ctx, stack.KafkaConfig{Dir: home, Log: out, Detached: true})
 			if err != nil {
-				return err
+				return vars, err
 			}
 			vars = append(vars, k.Env()...)
 		case "neo4j":
 			n, err := stack.StartNeo4j(ctx, stack.Neo4jConfig{Dir: home, Log: out, Detached: true})
 			if err != nil {
-				return err
+				return vars, err
 			}
 			vars = append(vars, n.Env()...)
 		}
 	}
-	env := filepath.Join(dir, envFile)
-	if err := stack.WriteEnv(env, vars); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "their addresses: . %s\nto stop them: stack down --dir %s\n", env, dir)
-	return nil
+	return vars, nil
 }
 
 // tearDown stops the servers and removes the file with their addresses.
