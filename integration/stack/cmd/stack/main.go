@@ -129,6 +129,9 @@ func parseMixed(flags *flag.FlagSet, args []string) (names []string, err error) 
 
 const envFile = "stack.env"
 
+// envFileOf is the part of envFile that concerns one server.
+func envFileOf(name string) string { return name + ".env" }
+
 // up starts the servers one after another: each needs the whole machine while
 // it starts. Those that are up when one fails stay up, and their addresses are
 // written all the same.
@@ -136,48 +139,73 @@ func up(ctx context.Context, dir string, names []string, out io.Writer) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	vars, startErr := startAll(ctx, dir, names, out)
-	if len(vars) == 0 {
-		return startErr
-	}
-	env := filepath.Join(dir, envFile)
-	if err := stack.WriteEnv(env, vars); err != nil {
+	startErr := startAll(ctx, dir, names, out)
+	all, err := joinEnv(dir)
+	if err != nil || all == "" {
 		return errors.Join(startErr, err)
 	}
-	fmt.Fprintf(out, "their addresses: . %s\nto stop them: stack down --dir %s\n", env, dir)
+	fmt.Fprintf(out, "their addresses: . %s\nto stop them: stack down --dir %s\n", all, dir)
 	return startErr
 }
 
-// startAll starts servers until one fails, and returns the addresses of those
-// that are up.
-func startAll(ctx context.Context, dir string, names []string, out io.Writer) (vars []stack.EnvVar, err error) {
+// startAll starts servers until one fails.
+func startAll(ctx context.Context, dir string, names []string, out io.Writer) error {
 	for _, name := range names {
 		home := filepath.Join(dir, name)
+		var vars []stack.EnvVar
 		switch name {
 		case "kafka":
 			k, err := stack.StartKafka(ctx, stack.KafkaConfig{Dir: home, Log: out, Detached: true})
 			if err != nil {
-				return vars, err
+				return err
 			}
-			vars = append(vars, k.Env()...)
+			vars = k.Env()
 		case "neo4j":
 			n, err := stack.StartNeo4j(ctx, stack.Neo4jConfig{Dir: home, Log: out, Detached: true})
 			if err != nil {
-				return vars, err
+				return err
 			}
-			vars = append(vars, n.Env()...)
+			vars = n.Env()
+		}
+		if err := stack.WriteEnv(filepath.Join(dir, envFileOf(name)), vars); err != nil {
+			return err
 		}
 	}
-	return vars, nil
+	return nil
 }
 
-// tearDown stops the servers and removes the file with their addresses.
+// joinEnv writes the addresses of all servers of dir into one file, those that
+// an earlier up has started too. It returns the file's path, empty where there
+// are no servers.
+func joinEnv(dir string) (string, error) {
+	var all []byte
+	for _, name := range stack.Names() {
+		one, err := os.ReadFile(filepath.Join(dir, envFileOf(name)))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return "", err
+		}
+		all = append(all, one...)
+	}
+	if len(all) == 0 {
+		return "", nil
+	}
+	path := filepath.Join(dir, envFile)
+	return path, os.WriteFile(path, all, 0o600)
+}
+
+// tearDown stops the servers and removes the files with their addresses.
 func tearDown(ctx context.Context, dir string, cfg stack.DownConfig) error {
 	if err := stack.Down(ctx, dir, cfg); err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(dir, envFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	files := []string{envFile}
+	for _, name := range stack.Names() {
+		files = append(files, envFileOf(name))
+	}
+	for _, file := range files {
+		if err := os.Remove(filepath.Join(dir, file)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
 	}
 	if !cfg.Remove {
 		return nil

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/graphmill/graphmill/integration/stack"
 )
 
 func TestStatusAndUsage(t *testing.T) {
@@ -47,6 +49,27 @@ func TestDownRemovesTheAddressesAndNothingOfOthers(t *testing.T) {
 	require.Equal(t, statusDone, run(t.Context(), []string{"down", "--remove", "--dir", dir}, &bytes.Buffer{}, &bytes.Buffer{}))
 	require.NoFileExists(t, env)
 	require.FileExists(t, other)
+}
+
+func TestAddressesOfAllServersAreInOneFile(t *testing.T) {
+	dir := t.TempDir()
+	path, err := joinEnv(dir)
+	require.NoError(t, err)
+	require.Empty(t, path, "there are no servers")
+
+	for _, name := range []string{"kafka", "neo4j"} { // as two runs of up leave them
+		require.NoError(t, os.WriteFile(filepath.Join(dir, envFileOf(name)), []byte("export "+name+"='1'\n"), 0o600))
+		path, err = joinEnv(dir)
+		require.NoError(t, err)
+	}
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "export kafka='1'\nexport neo4j='1'\n", string(b))
+
+	require.NoError(t, tearDown(t.Context(), dir, stack.DownConfig{}))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 func TestUpWithoutJavaFailsWithWhatToInstall(t *testing.T) {
