@@ -1,6 +1,7 @@
 package wasmhost
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -117,10 +118,17 @@ func (i *Instance) explain(err error, doing string, class graphmill.FaultClass) 
 		f.Text += fmt.Sprintf(", after it was refused memory over its limit of %d MiB", i.memoryLimit>>20)
 		f.Next = "raise MEMORY_LIMIT of the stream, or lower BATCH_SIZE"
 	}
-	if said := clean(string(i.log.lastErrors)); said != "" {
+	if said := lastWords(i.log.lastErrors); said != "" {
 		f.Text += "; it wrote: " + said
 	}
 	return f
+}
+
+// lastWords is the first paragraph of what a guest wrote to standard error, in
+// one line: the reason, and not the trace that follows it.
+func lastWords(errors []byte) string {
+	first, _, _ := bytes.Cut(bytes.TrimSpace(errors), []byte("\n\n"))
+	return strings.ReplaceAll(clean(string(first)), "\n", "; ")
 }
 
 // reportDefect logs an error that is not the guest's but the host's or the
