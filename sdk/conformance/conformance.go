@@ -1,0 +1,155 @@
+// Package conformance proves that an SDK keeps the transformation ABI.
+//
+// The SDK provides one module with the transformations that sdk/CONFORMANCE.md
+// lists, written with the SDK's own means. Run loads it as a server would and
+// checks each of them in a subtest of its name:
+//
+//	func TestConformance(t *testing.T) {
+//		conformance.Run(t, wasm)
+//	}
+//
+// The module may be in any language. Its exports:
+//
+//	echo        one statement a message, with everything that the message holds
+//	values      every type of parameter value
+//	positional  values by position
+//	texts       query texts made per message, each distinct one sent once
+//	mixed       several statements a message, whose order counts
+//	filter      messages that give nothing
+//	fail        failures of single messages, and which are worth trying again
+//	abort       a handler of whole batches that stops in the middle
+//	batch       statements and failures of the batch as a whole
+//	panic       the end of a program: trap or failure, of the right message
+//	log         levels and text
+//	settings    what graphmill_configure was given, and what it refuses
+//	big         answers that make memory grow
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/wasmhost"
+)
+
+// Case is one check of the kit.
+type Case struct {
+	Name     string // of the subtest, and of the transformation
+	Function string // where it is another name than the transformation's
+	Run      func(t *testing.T, m *Module)
+}
+
+// function is the transformation that the case calls.
+func (c *Case) function() string {
+	if c.Function != "" {
+		return c.Function
+	}
+	return c.Name
+}
+
+// Cases returns all checks, in the order of sdk/CONFORMANCE.md.
+func Cases() []Case {
+	return []Case{
+		{Name: "echo", Run: checkEcho},
+		{Name: "echo_nothing", Function: "echo", Run: checkEmptyBatch},
+		{Name: "echo_many_batches", Function: "echo", Run: checkManyBatches},
+		{Name: "values", Run: checkValues},
+		{Name: "positional", Run: checkPositional},
+		{Name: "texts", Run: checkTexts},
+		{Name: "mixed", Run: checkMixed},
+		{Name: "filter", Run: checkFilter},
+		{Name: "fail", Run: checkFail},
+		{Name: "abort", Run: checkAbort},
+		{Name: "batch", Run: checkBatch},
+		{Name: "panic", Run: checkPanic},
+		{Name: "log", Run: checkLog},
+		{Name: "settings", Run: checkSettings},
+		{Name: "settings_refused", Function: "settings", Run: checkSettingsRefused},
+		{Name: "big", Run: checkBig},
+	}
+}
+
+// Run checks a module.
+func Run(t *testing.T, wasm []byte) {
+	host, err := wasmhost.New(t.Context(), wasmhost.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, host.Close(context.Background())) })
+
+	_, err = host.Check(t.Context(), wasm)
+	require.NoError(t, err, "the module is not accepted")
+	module, err := host.Load(t.Context(), wasm)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, module.Close(context.Background())) })
+
+	for _, c := range Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			require.Contains(t, module.Transformations(), c.function(), "the module does not export the transformation")
+			c.Run(t, &Module{module: module, function: c.function()})
+		})
+	}
+}
+
+// Module is what a case runs: one transformation of the module.
+type Module struct {
+	module   *wasmhost.Module
+	function string
+}
+
+// stream is the stream's name in all cases, beyond ASCII on purpose.
+const stream = "conformance-ä"
+
+func (m *Module) config(settings map[string]string) wasmhost.InstanceConfig {
+	return wasmhost.InstanceConfig{
+		Function: m.function, Stream: stream, Settings: settings,
+		Log: func(slog.Level, string) {},
+	}
+}
+
+// start makes an instance that is closed with the test.
+func (m *Module) start(t *testing.T, cfg wasmhost.InstanceConfig) *wasmhost.Instance {
+	t.Helper()
+	i, err := m.module.Instantiate(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, i.Close(context.Background())) })
+	return i
+}
+
+// transform runs one batch in a fresh instance.
+func (m *Module) transform(t *testing.T, messages []graphmill.Message) graphmill.Output {
+	t.Helper()
+	out, err := m.start(t, m.config(nil)).Transform(t.Context(), graphmill.SourceKafka, messages)
+	require.NoError(t, err)
+	return out
+}
+
+// texts makes messages with these payloads.
+func texts(payloads ...string) []graphmill.Message {
+	messages := make([]graphmill.Message, len(payloads))
+	for i, p := range payloads {
+		messages[i] = graphmill.Message{Topic: "t", Offset: int64(i), Payload: []byte(p), BrokerTime: -1}
+	}
+	return messages
+}
+
+// expect compares statements with lines of the form
+//
+//	MESSAGE QUERY PARAMETERS
+//
+// with the parameters in the JSON form of graphmill.AppendValue.
+func expect(t *testing.T, statements []graphmill.Statement, want ...string) {
+	t.Helper()
+	got := make([]string, len(statements))
+	for i := range statements {
+		s := &statements[i]
+		parameters, err := graphmill.MarshalValue(s.Parameters())
+		require.NoError(t, err)
+		got[i] = fmt.Sprintf("%d %s %s", s.Message, s.Query.Text, parameters)
+	}
+	require.Equal(t, strings.Join(want, "\n"), strings.Join(got, "\n"))
+}
