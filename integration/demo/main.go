@@ -10,6 +10,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ const (
 	topic      = "ratings"
 	partitions = 3
 	streamName = "ratings"
+
+	buildReport = 5 * time.Second
 )
 
 func main() {
@@ -45,15 +48,16 @@ func run(ctx context.Context, out io.Writer, once bool) int {
 	err = errors.Join(err, d.cleanUp(err != nil && !interrupted))
 	switch {
 	case interrupted:
-		d.say("Interrupted. All that was started has been stopped and removed.")
+		d.say("\nInterrupted. All that was started has been stopped and removed.")
 		return 130
 	case err != nil:
-		d.say("The demo failed: %v", err)
+		d.say("\nThe demo failed: %v", err)
 		if d.dir != "" {
 			d.say("The logs are in %s: graphmill.log, and those of the servers beside it.", d.dir)
 		}
 		return 1
 	}
+	d.say("\nAll that was started has been stopped and removed.")
 	return 0
 }
 
@@ -86,6 +90,9 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	d.step("Starting a database")
 	if err := d.startGraph(ctx); err != nil {
+		return err
+	}
+	if err := d.addConstraints(ctx); err != nil {
 		return err
 	}
 	d.step("Starting Graphmill")
@@ -145,26 +152,36 @@ func (d *demo) prepare() error {
 	return nil
 }
 
-// build makes the program as "make build plugins" would.
+// build makes the program and its plugins as the Makefile says. The compiler has
+// much to do the first time, so there is a sign of life.
 func (d *demo) build(ctx context.Context) error {
 	begin := time.Now()
-	for _, c := range []struct {
-		what string
-		args []string
-		env  []string
-	}{
-		{"build graphmill", []string{"go", "build", "-o", filepath.Join(d.root, "bin", "graphmill"), "./cmd/graphmill"}, []string{"CGO_ENABLED=0"}},
-		{"build the plugins", []string{filepath.Join(d.root, "plugins", "build.sh")}, nil},
-	} {
-		cmd := command(ctx, c.args[0], c.args[1:]...)
-		cmd.Dir = d.root
-		cmd.Env = append(os.Environ(), c.env...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", c.what, err, strings.TrimSpace(string(out)))
+	cmd := command(ctx, "make", "--no-print-directory", "build", "plugins")
+	cmd.Dir = d.root
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("make build plugins: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	alive := time.NewTicker(buildReport)
+	defer alive.Stop()
+	for {
+		select {
+		case err := <-done:
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err != nil {
+				return fmt.Errorf("make build plugins: %w\n%s", err, strings.TrimSpace(out.String()))
+			}
+			d.say("  done in %s", seconds(begin))
+			return nil
+		case <-alive.C:
+			d.say("  compiling (%s)", time.Since(begin).Round(time.Second))
 		}
 	}
-	d.say("  done in %s", seconds(begin))
-	return nil
 }
 
 // onEnd registers what cleanUp has to do; the last comes first.

@@ -56,7 +56,7 @@ func (d *demo) capture(ctx context.Context, in io.Reader, args ...string) (strin
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		err = fmt.Errorf("graphmill %s: %s", strings.Join(args[:min(2, len(args))], " "), strings.TrimSpace(stderr.String()))
+		err = fmt.Errorf("graphmill %s: %s", strings.Join(args[:min(2, len(args))], " "), strings.TrimPrefix(strings.TrimSpace(stderr.String()), "error: "))
 	}
 	return stdout.String(), err
 }

@@ -22,7 +22,7 @@ func (d *demo) suggest() {
 		d.say("2. Look at the graph, with Neo4j Browser, cypher-shell or any client of Bolt:")
 		d.say("     %s%s", d.graph.uri, d.graph.login())
 	}
-	d.say("3. Stop the stream, produce, start it: it goes on exactly where it was:")
+	d.say("3. Stop the stream, produce as above, start it: it goes on exactly where it was:")
 	d.say("     bin/graphmill stream stop %s", streamName)
 	d.say("     bin/graphmill stream start %s", streamName)
 	d.say("4. A stream without any code, its query in a setting:")

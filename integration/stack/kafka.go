@@ -16,6 +16,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -118,13 +119,16 @@ func (k *Kafka) Env() []EnvVar {
 	}
 }
 
+// ping asks for the offsets of a group: the broker makes the topic that holds
+// them at the first such question, and answers it only once the topic is there.
 func (k *Kafka) ping(ctx context.Context) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers()...))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	return client.Ping(ctx)
+	_, err = kadm.NewClient(client).FetchOffsets(ctx, "graphmill.stack")
+	return err
 }
 
 var kafkaConf = template.Must(template.ParseFS(embedded, "kafka/server.properties.tmpl"))
