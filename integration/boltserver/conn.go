@@ -28,15 +28,16 @@ const (
 	phaseFailed              // everything is ignored until RESET
 )
 
-// conn is one connection. It is served by one goroutine; a second one reads, so
-// that a client that leaves is noticed while a hook holds its statement.
+// conn is one connection. It is served by one goroutine; a second one reads
+// ahead, so that a client that leaves is noticed while a hook holds its
+// statement.
 type conn struct {
 	s        *Server
 	nc       net.Conn
 	w        *bufio.Writer
 	messages chan message
 	ended    chan struct{} // closed when nothing more can be read
-	done     chan struct{} // closed when serve returns
+	severed  chan struct{} // closed by cut
 	cutOnce  sync.Once
 
 	phase   phase
@@ -52,18 +53,27 @@ type result struct {
 	failed *Failure
 }
 
+// readAhead is how many messages are read before they are looked at. A client
+// that sends more and leaves is noticed late.
+const readAhead = 16
+
 // errCut ends a connection on purpose.
 var errCut = errors.New("cut")
 
 func newConn(s *Server, nc net.Conn) *conn {
 	return &conn{
 		s: s, nc: nc, w: bufio.NewWriter(nc),
-		messages: make(chan message), ended: make(chan struct{}), done: make(chan struct{}),
+		messages: make(chan message, readAhead), ended: make(chan struct{}), severed: make(chan struct{}),
 	}
 }
 
-// cut ends the connection from outside.
-func (c *conn) cut() { c.cutOnce.Do(func() { c.nc.Close() }) }
+// cut ends the connection, from whatever goroutine.
+func (c *conn) cut() {
+	c.cutOnce.Do(func() {
+		close(c.severed)
+		c.nc.Close()
+	})
+}
 
 // serve runs the connection to its end.
 func (c *conn) serve() {
@@ -71,7 +81,6 @@ func (c *conn) serve() {
 	reader.Go(c.read)
 	defer reader.Wait()
 	defer c.cut()
-	defer close(c.done)
 	defer c.end(false)
 	for {
 		m, ok := c.next()
@@ -100,7 +109,7 @@ func (c *conn) read() {
 		}
 		select {
 		case c.messages <- message{s, first}:
-		case <-c.done:
+		case <-c.severed:
 			return
 		}
 	}
@@ -119,7 +128,14 @@ func (c *conn) next() (message, bool) {
 	select {
 	case m := <-c.messages:
 		return m, true
+	case <-c.severed:
+		return message{}, false
 	case <-c.ended:
+	}
+	select {
+	case m := <-c.messages: // the last ones that came before the end
+		return m, true
+	default:
 		return message{}, false
 	}
 }
@@ -229,6 +245,8 @@ func (c *conn) obey(r Reply) (bool, error) {
 		}
 		select {
 		case <-r.Wait:
+		case <-c.severed:
+			return true, errCut
 		case <-c.ended:
 			return true, errCut
 		}

@@ -68,6 +68,9 @@ func coalesce(text string) (c coalesced, why string) {
 				c.params = append(c.params, t.name)
 			}
 			out.WriteString(rowVariable + ".`" + strings.ReplaceAll(t.name, "`", "``") + "`")
+			if i+1 < len(tokens) && tokens[i+1].kind == tokenQuoted {
+				out.WriteByte(' ') // or the two names would become one
+			}
 			continue
 		case t.kind == tokenWord || t.kind == tokenQuoted:
 			c.mentions[t.name] = true
@@ -111,10 +114,12 @@ func cutOptions(tokens []token) (options string, rest []token) {
 	for len(rest) > 0 && rest[0].word("CYPHER") {
 		b.WriteString("CYPHER ")
 		rest = trimStart(rest[1:])
-		if len(rest) > 0 && rest[0].text[0] >= '0' && rest[0].text[0] <= '9' {
-			for len(rest) > 0 && rest[0].kind != tokenSpace { // 5, 25, 4.4
-				b.WriteString(rest[0].text)
-				rest = rest[1:]
+		if number(rest) { // 5, 25, 4.4
+			b.WriteString(rest[0].text)
+			rest = rest[1:]
+			if len(rest) > 0 && rest[0].mark('.') && number(rest[1:]) {
+				b.WriteString("." + rest[1].text)
+				rest = rest[2:]
 			}
 			b.WriteByte(' ')
 			rest = trimStart(rest)
@@ -132,6 +137,11 @@ func cutOptions(tokens []token) (options string, rest []token) {
 		return "", tokens
 	}
 	return b.String(), rest
+}
+
+// number reports whether the first token begins like a number.
+func number(tokens []token) bool {
+	return len(tokens) > 0 && tokens[0].kind == tokenWord && tokens[0].text[0] >= '0' && tokens[0].text[0] <= '9'
 }
 
 // option reads key = value.
