@@ -31,7 +31,7 @@ type rating struct {
 func ratingAt(i int64) rating {
 	user, round := i%users, i/users
 	movie := (user*17 + round*19) % movies
-	quality := 3 + movie*37%7          // 3 to 9: what people think of the movie
+	quality := 3 + movie*37%7         // 3 to 9: what people think of the movie
 	taste := (user*31+movie*17)%5 - 2 // -2 to 2
 	return rating{user: user + 1, movie: movie + 1, halves: min(quality+taste, 10)}
 }
