@@ -44,7 +44,7 @@ func main() {
 func run(ctx context.Context, out io.Writer, once bool) int {
 	d := &demo{out: out, once: once}
 	err := d.run(ctx)
-	interrupted := ctx.Err() != nil
+	interrupted := err != nil && ctx.Err() != nil // once all is shown, an interrupt is the way to end
 	err = errors.Join(err, d.cleanUp(err != nil && !interrupted))
 	switch {
 	case interrupted:
