@@ -19,13 +19,18 @@ const acknowledgeTimeout = 10 * time.Second
 
 // Acknowledge implements sources.Source. A position that is not beyond what is
 // acknowledged already is left out, so the group never goes back.
+//
+// A partition that was lost to an outage rather than to another member may be
+// acknowledged all the same: the position is kept, and if the partition comes
+// back before anybody else has read it, reading goes on there.
 func (s *Source) Acknowledge(ctx context.Context, positions []graphmill.Position) error {
+	if s.isClosed() {
+		return errClosed()
+	}
+	s.promise(positions)
 	trying, cancel := context.WithTimeout(ctx, acknowledgeTimeout)
 	defer cancel()
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		if s.isClosed() {
-			return errClosed()
-		}
 		offsets := s.unacknowledged(positions)
 		if len(offsets) == 0 {
 			return nil
@@ -54,6 +59,42 @@ func (s *Source) Acknowledge(ctx context.Context, positions []graphmill.Position
 			return s.links.unreachable(err)
 		}
 	}
+}
+
+// progress is how far a stream has come in a partition.
+type progress struct {
+	note         note
+	acknowledged int64 // confirmed by the group
+	promised     int64 // asked to be acknowledged: its effects are there
+}
+
+// promise notes what has been done, whether or not the group can be told.
+func (s *Source) promise(positions []graphmill.Position) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range positions {
+		at := s.lately[p.TopicPartition]
+		if own := s.owned[p.TopicPartition]; own != nil {
+			at = &own.progress
+		}
+		if at != nil && !differ(p.TopicID, at.note.topicID) {
+			at.promised = max(at.promised, p.Offset)
+		}
+	}
+}
+
+// goOn moves a start position past what this source has done before it lost
+// the partition. What the group has as its commit must be no less than what it
+// had then: all before it is done, so all before the promise is.
+func (s *Source) goOn(start *settled) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.lately[start.TopicPartition]
+	if was == nil || differ(was.note.topicID, start.TopicID) || start.Offset < was.acknowledged || start.Offset >= was.promised {
+		return
+	}
+	start.Offset, start.epoch, start.store = was.promised, -1, true
+	start.why = "what was done before the partition was lost"
 }
 
 // inRound tells whether a commit failed because of the group's state rather

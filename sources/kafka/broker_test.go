@@ -2,6 +2,7 @@ package kafka_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,8 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
 	"github.com/graphmill/graphmill"
@@ -132,8 +135,12 @@ func (b *broker) transact(topic string, partition int32, commit kgo.TransactionE
 // commits returns what a group has committed for a topic, by partition.
 func (b *broker) commits(group, topic string) map[int32]kadm.Offset {
 	b.t.Helper()
-	all, err := b.adm.FetchOffsets(b.t.Context(), group)
-	require.NoError(b.t, err)
+	var all kadm.OffsetResponses
+	require.Eventually(b.t, func() bool {
+		var err error
+		all, err = b.adm.FetchOffsets(b.t.Context(), group)
+		return err == nil || errors.Is(err, kerr.GroupIDNotFound)
+	}, 10*time.Second, 50*time.Millisecond) // the connection may be one to a broker that has been stopped
 	out := map[int32]kadm.Offset{}
 	for p, o := range all[topic] {
 		out[p] = o.Offset
@@ -157,6 +164,23 @@ func (b *broker) id(topic string) string {
 	td, err := b.adm.ListTopics(b.t.Context(), topic)
 	require.NoError(b.t, err)
 	return fmt.Sprintf("%x", [16]byte(td[topic].ID))
+}
+
+// forget makes a kfake throw the members of a group out, as after a session
+// that has timed out.
+func (b *broker) forget(group string) {
+	b.t.Helper()
+	info := b.fake.GroupInfo(group)
+	require.NotNil(b.t, info)
+	for _, m := range info.Members {
+		req := kmsg.NewPtrLeaveGroupRequest()
+		req.Group = group
+		member := kmsg.NewLeaveGroupRequestMember()
+		member.MemberID = m.MemberID
+		req.Members = append(req.Members, member)
+		_, err := req.RequestWith(b.t.Context(), b.cl)
+		require.NoError(b.t, err)
+	}
 }
 
 // config is a Config that reads topics in a group of its own.

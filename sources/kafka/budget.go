@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// headroom is by how much a fetch may grow when it is decompressed before
-	// anything is known about the data. Asking for an eighth of the budget is
-	// still megabytes a request.
+	// headroom is by how much data are taken to grow when they are decompressed,
+	// at least: room for a topic whose data suddenly compress better. An eighth
+	// of the budget is still megabytes a request.
 	headroom = 8
 
-	// smallMessage is the compressed size of a message before anything is known.
-	smallMessage = 32
+	// batchOverhead is what a record batch takes beside its records. It counts
+	// where a batch is small.
+	batchOverhead = 61
 
-	minFetchBytes = 1 << 10
 	maxFetchBytes = 50 << 20 // the client's own default
 
 	// maxBatchBytes is the most that one record batch may decompress to. More
@@ -33,27 +33,23 @@ const (
 // has been handed out whole. An answer's size can be limited in compressed
 // bytes only, so the limit is set from how much the last batches grew when they
 // were decompressed, and how small their messages were; the worst counts, and
-// is forgotten slowly. It is a hook of the client.
+// is forgotten slowly. Before anything is known a single batch is asked for,
+// which a broker gives however small the limit is. It is a hook of the client.
 type budget struct {
 	messages int
 	bytes    int64
 
 	mu      sync.Mutex
-	growth  float64 // decompressed / compressed, at least 1
-	message float64 // compressed bytes of a message
+	known   bool
+	growth  float64 // decompressed / on the wire, at least headroom
+	message float64 // bytes on the wire of a message
 	brokers int     // that lead partitions of ours
 	set     int32   // the limit that the client has
 	apply   func(total, partition int32)
 }
 
 func newBudget(cfg Config) *budget {
-	return &budget{
-		messages: cfg.MaxBufferedMessages,
-		bytes:    cfg.MaxBufferedBytes,
-		growth:   headroom,
-		message:  smallMessage,
-		brokers:  1,
-	}
+	return &budget{messages: cfg.MaxBufferedMessages, bytes: cfg.MaxBufferedBytes, brokers: 1}
 }
 
 // over makes the limits follow what is read by cl.
@@ -77,21 +73,31 @@ func (b *budget) OnFetchBatchRead(_ kgo.BrokerMetadata, _ string, _ int32, m kgo
 	if m.CompressedBytes <= 0 || m.NumRecords <= 0 {
 		return
 	}
-	growth := max(float64(m.UncompressedBytes)/float64(m.CompressedBytes), headroom)
-	message := float64(m.CompressedBytes) / float64(m.NumRecords)
+	wire := float64(m.CompressedBytes + batchOverhead)
+	growth := max(float64(m.UncompressedBytes)/wire, headroom)
+	message := wire / float64(m.NumRecords)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.growth = max(growth, b.growth+(growth-b.growth)*forget)
-	b.message = min(message, b.message+(message-b.message)*forget)
+	if !b.known {
+		b.known, b.growth, b.message = true, growth, message
+	}
+	// In the geometric mean, since both range over orders of magnitude.
+	b.growth = max(growth, b.growth*math.Pow(growth/b.growth, forget))
+	b.message = min(message, b.message*math.Pow(message/b.message, forget))
 	b.update()
 }
 
-// limits returns the most bytes, compressed, to ask of one broker, and of one
+// limits returns the most bytes on the wire to ask of one broker, and of one
 // partition so that a busy one leaves room for others.
 func (b *budget) limits() (total, partition int32) {
+	if !b.known {
+		// The limit of the partition makes it a single batch. (kfake leaves out
+		// which transactions were aborted when it is the total that cuts.)
+		return 1 << 16, 1
+	}
 	want := min(float64(b.bytes)/b.growth, float64(b.messages)*b.message) / float64(b.brokers)
-	total = int32(math.Max(minFetchBytes, math.Min(want, maxFetchBytes)))
-	return total, max(total/2, minFetchBytes)
+	total = int32(max(1, min(want, maxFetchBytes)))
+	return total, max(total/2, 1)
 }
 
 // update tells the client when the limit has moved by a tenth. The lock is

@@ -34,7 +34,7 @@ const (
 const (
 	dialTimeout    = 5 * time.Second
 	requestTimeout = 10 * time.Second // of one request on the wire
-	fetchMaxWait   = 5 * time.Second  // a broker's answer when there is nothing
+	fetchMaxWait   = time.Second      // until a broker answers that there is nothing; a new partition waits for it
 	metadataMaxAge = time.Minute      // new partitions are noticed within this
 	metadataMinAge = time.Second      // between two looks while something is wrong
 )

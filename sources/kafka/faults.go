@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 // Reason codes of this package's faults.
 const (
 	codeUnreachable   = "broker_unreachable"
+	codeBrokerError   = "broker_error" // it answers, but cannot do what it is asked for now
 	codeTopicAbsent   = "topic_absent"
 	codeGroupRefused  = "group_refused"    // the group does not take this member, for now
 	codeRebalancing   = "rebalancing"      // a commit has to wait for the group
@@ -53,7 +55,7 @@ func isRefusal(err error) bool {
 }
 
 // fault classes what went wrong while doing something with the brokers. What
-// is neither a matter of rights nor a fault already is an outage: the client
+// is neither a matter of rights nor a fault already heals by itself: the client
 // retries all else.
 func (l *links) fault(doing string, err error) *graphmill.Fault {
 	var f *graphmill.Fault
@@ -63,6 +65,9 @@ func (l *links) fault(doing string, err error) *graphmill.Fault {
 	case isRefusal(err):
 		return ends(codeAuth, fmt.Sprintf("%s: the broker refuses it", doing),
 			"check user, password and the rights of that user (topic: read, describe; group: read)", err)
+	}
+	if answer := (*kerr.Error)(nil); errors.As(err, &answer) {
+		return waits(codeBrokerError, fmt.Sprintf("%s: the broker answers %s", doing, answer.Message), err)
 	}
 	return l.unreachable(err)
 }
@@ -127,16 +132,17 @@ func (l *links) unreachable(err error) *graphmill.Fault {
 	asked := strings.Join(l.seeds, ", ")
 	f := waits(codeUnreachable, "no broker of "+asked+" answers", err)
 	f.Next = "check that the broker runs and that its address can be reached from here"
+	// Without a login a connection stands, and breaks at the first request.
+	if eof := (*kgo.ErrFirstReadEOF)(nil); errors.As(err, &eof) || errors.As(failed, &eof) {
+		f.Text = "the broker at " + cmp.Or(addr, asked) + " closes the connection at once"
+		f.Next = "check whether the broker wants TLS or a login at this address"
+		return f
+	}
 	if failed == nil {
 		return f
 	}
 	f.Err = failed
-	var eof *kgo.ErrFirstReadEOF
-	switch {
-	case errors.As(failed, &eof):
-		f.Text = "the broker at " + addr + " closes the connection at once"
-		f.Next = "check whether the broker wants TLS or a login at this address"
-	case !slices.Contains(l.seeds, addr):
+	if !slices.Contains(l.seeds, addr) {
 		f.Text = fmt.Sprintf("the broker at %s, the address that %s gives out, does not answer", addr, asked)
 		f.Next = "set the broker's advertised listener to an address that can be reached from here"
 	}

@@ -20,10 +20,9 @@ import (
 // owned is a partition that belongs to this member, from its settling until
 // Observer.Revoked has returned.
 type owned struct {
-	note         note
-	acknowledged int64
-	next         int64 // of what has been handed out
-	leaving      bool  // being revoked: may be acknowledged, is not fetched
+	progress
+	next    int64 // of what has been handed out
+	leaving bool  // being revoked: may be acknowledged, is not fetched
 }
 
 func (s *Source) membership() []kgo.Opt {
@@ -99,7 +98,8 @@ func (s *Source) settleAssigned(ctx context.Context, fetched map[string]map[int3
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range all {
-		s.owned[one.TopicPartition] = &owned{note: one.note, acknowledged: one.Offset, next: one.Offset}
+		s.owned[one.TopicPartition] = &owned{progress: progress{one.note, one.Offset, one.Offset}, next: one.Offset}
+		delete(s.lately, one.TopicPartition)
 		delete(s.unsettled, one.TopicPartition)
 		if out[one.Topic] == nil {
 			out[one.Topic] = make(map[int32]kgo.Offset)
@@ -116,8 +116,8 @@ func (s *Source) revoked(_ context.Context, _ *kgo.Client, parts map[string][]in
 	s.giveUp(flatten(parts), false)
 }
 
-// lost is told when the group has thrown this member out, or cannot be reached
-// for longer than the session lasts: others may own the partitions by now.
+// lost is told when the group has thrown this member out, and when no broker
+// can be reached to tell it that we live: others may own the partitions by now.
 func (s *Source) lost(_ context.Context, _ *kgo.Client, parts map[string][]int32) {
 	s.giveUp(flatten(parts), true)
 }
@@ -138,6 +138,7 @@ func (s *Source) giveUp(tps []graphmill.TopicPartition, lost bool) {
 		own.leaving = true
 		if lost {
 			delete(s.owned, tp)
+			s.lately[tp] = &own.progress
 		}
 	}
 	// A poll that began before may hold messages of these partitions. It is

@@ -2,11 +2,13 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/graphmill/graphmill"
@@ -56,7 +58,8 @@ func gather(ctx context.Context, cl *kgo.Client, cfg *Config, tps []graphmill.To
 	if fault := complaint(topics, f.topics); fault != nil && fault.Code != codeUnreachable {
 		return f, fault // partitions without a leader concern those who need them
 	}
-	if f.commits, err = kadm.NewClient(cl).FetchOffsets(ctx, cfg.Group); err != nil {
+	f.commits, err = kadm.NewClient(cl).FetchOffsets(ctx, cfg.Group)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // a group that has never been joined
 		return f, fmt.Errorf("fetch the commits of group %q: %w", cfg.Group, err)
 	}
 	f.first = listOffsets(ctx, cl, tps, firstOffset, readUncommitted)
@@ -238,6 +241,7 @@ func (s *Source) trySettle(ctx context.Context, tps []graphmill.TopicPartition) 
 		if err != nil {
 			return nil, err
 		}
+		s.goOn(&one)
 		out = append(out, one)
 		if one.store {
 			store = append(store, one)

@@ -40,7 +40,8 @@ type Source struct {
 	closed      bool
 	fault       *graphmill.Fault // set before failed is closed
 	owned       map[graphmill.TopicPartition]*owned
-	unsettled   map[graphmill.TopicPartition]struct{} // assigned, no start position yet
+	unsettled   map[graphmill.TopicPartition]struct{}  // assigned, no start position yet
+	lately      map[graphmill.TopicPartition]*progress // of partitions that were lost
 	poll        *poll
 	heard       map[string]time.Time // by topic: when there last was something
 	absent      map[string]struct{}  // topics seen absent since Open that had no position here
@@ -80,6 +81,7 @@ func New(cfg Config, obs sources.Observer) (*Source, error) {
 		opened:     make(chan struct{}),
 		failed:     make(chan struct{}),
 		owned:      map[graphmill.TopicPartition]*owned{},
+		lately:     map[graphmill.TopicPartition]*progress{},
 		unsettled:  map[graphmill.TopicPartition]struct{}{},
 		heard:      map[string]time.Time{},
 		absent:     map[string]struct{}{},

@@ -95,7 +95,7 @@ func TestPartitionsThatAreAddedLaterBeginAtTheirStart(t *testing.T) {
 	topic := b.topic(2)
 	b.produce(topic, 0, "before")
 	cfg := b.config(topic)
-	s, o := b.open(cfg)
+	s, _ := b.open(cfg)
 	closeSource(t, s)
 
 	_, err := b.adm.CreatePartitions(t.Context(), 2, topic)
@@ -108,7 +108,7 @@ func TestPartitionsThatAreAddedLaterBeginAtTheirStart(t *testing.T) {
 	b.produce(topic, 2, "new-2")
 	b.produce(topic, 3, "new-3")
 
-	s, o = b.open(cfg)
+	s, o := b.open(cfg)
 	got, _ := collect(t, s, 2)
 	require.ElementsMatch(t, []string{"new-2", "new-3"}, payloads(got))
 	require.Len(t, o.owns(), 4)
