@@ -271,7 +271,7 @@ func (c *conn) hello(m structure) error {
 	c.s.mu.Unlock()
 	c.phase = phaseLogon
 	return c.success(map[string]any{
-		"server":        c.s.opts.Agent,
+		"server":        *c.s.agent.Load(),
 		"connection_id": fmt.Sprintf("bolt-%d", c.s.ids.Add(1)),
 		"hints":         map[string]any{},
 	})

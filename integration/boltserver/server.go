@@ -5,6 +5,7 @@
 package boltserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -40,6 +41,7 @@ type Options struct {
 type Server struct {
 	opts    Options
 	hooks   atomic.Pointer[Hooks]
+	agent   atomic.Pointer[string]
 	flights atomic.Int64
 	logons  atomic.Int64
 	ids     atomic.Int64 // of transactions and connections
@@ -59,14 +61,12 @@ type Server struct {
 
 // New starts a server. The caller closes it.
 func New(opts Options) (*Server, error) {
-	if opts.Agent == "" {
-		opts.Agent = DefaultAgent
-	}
 	if opts.Address == "" {
 		opts.Address = "127.0.0.1:0"
 	}
 	s := &Server{opts: opts, address: opts.Address, conns: map[*conn]struct{}{}}
 	s.SetHooks(opts.Hooks)
+	s.SetAgent(cmp.Or(opts.Agent, DefaultAgent))
 	return s, s.Listen()
 }
 
@@ -194,6 +194,10 @@ func (s *Server) URI() string {
 
 // SetHooks replaces all hooks. A hook that is being called goes on.
 func (s *Server) SetHooks(h Hooks) { s.hooks.Store(&h) }
+
+// SetAgent changes what the server calls itself on connections made from now on,
+// as a member of a cluster that has been upgraded.
+func (s *Server) SetAgent(agent string) { s.agent.Store(&agent) }
 
 // Flights counts the times that a client sent something and then waited for the
 // answer: round trips. Logging in and leaving do not count. Messages that come
