@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,8 +15,6 @@ import (
 
 // ContentTypeWasm is the content type of a WebAssembly module.
 const ContentTypeWasm = "application/wasm"
-
-func cacheDir(dataDir string) string { return filepath.Join(dataDir, "cache", "wasm") }
 
 // PushModule checks an upload and stores it as the next version of its name.
 // Errors: KindInvalid and KindTooLarge with what is wrong about the bytes,

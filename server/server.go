@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ const (
 type Config struct {
 	DataDir    string // owned by this process while the server is open
 	PluginsDir string // ready modules, read only; empty or absent: none
+	CacheDir   string // compiled modules, this process's own; empty: within DataDir
 
 	Sink     graphmill.Sink // not closed by the server
 	SinkName string         // for people: "the ledger FILE", "bolt://host:7687"
@@ -47,6 +49,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	c.CacheDir = cmp.Or(c.CacheDir, filepath.Join(c.DataDir, "cache", "wasm"))
 	c.CreateTimeout = cmp.Or(c.CreateTimeout, DefaultCreateTimeout)
 	c.StartTimeout = cmp.Or(c.StartTimeout, DefaultStartTimeout)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, DefaultDrainTimeout)
@@ -82,7 +85,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	host, err := wasmhost.New(ctx, wasmhost.Config{
-		CacheDir: cacheDir(cfg.DataDir),
+		CacheDir: cfg.CacheDir,
 		Limits:   cfg.Limits,
 		Logger:   cfg.Logger,
 	})

@@ -28,17 +28,16 @@ func (s *Server) StreamStatus(ctx context.Context, name string) (graphmill.Strea
 	if status.Texts == nil {
 		status.Texts = []graphmill.TextStatus{}
 	}
-	status.Counters.BatchesClosed = map[string]int64{}
-	if r := live; r != nil || last != nil {
-		if r == nil {
-			r = last
-		}
-		r.describe(&status)
-	}
 	if live != nil {
-		status.Standby = status.State == graphmill.StateRunning && len(live.ownedPartitions()) == 0
+		// Before the rest, so that what is acknowledged has been counted.
 		status.Partitions = live.partitions(ctx)
+		status.Standby = status.State == graphmill.StateRunning && len(live.ownedPartitions()) == 0
+		live.describe(&status)
 		return status, nil
+	}
+	status.Counters.BatchesClosed = map[string]int64{}
+	if last != nil {
+		last.describe(&status)
 	}
 	positions, err := s.catalog.Positions(ctx, name)
 	if err != nil {
