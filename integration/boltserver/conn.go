@@ -42,6 +42,7 @@ type conn struct {
 
 	phase   phase
 	ran     bool         // the message before was a RUN
+	again   *Failure     // of the PULL behind a RUN that has been refused
 	tx      *Transaction // in phaseTx
 	auto    *Transaction // of a RUN outside of transactions, until its result has been read
 	results []*result    // of the transaction, by query id
@@ -161,11 +162,15 @@ func (c *conn) handle(m message) error {
 		return errCut
 	}
 	c.count(m)
+	again := c.again
+	c.again = nil
 	switch {
 	case m.tag == msgReset && c.phase >= phaseReady:
 		c.end(false)
 		c.phase = phaseReady
 		return c.success(nil)
+	case c.phase == phaseFailed && again != nil && m.tag == msgPull:
+		return c.refuse(*again)
 	case c.phase == phaseFailed:
 		return writeMessage(c.w, msgIgnored)
 	case c.phase < phaseReady:
@@ -381,6 +386,9 @@ func (c *conn) run(m structure) error {
 	var reply Reply
 	if hook := c.s.hooks.Load().OnRun; hook != nil {
 		reply = hook(statement)
+	}
+	if reply.FailPull {
+		c.again = reply.Failure
 	}
 	if done, err := c.obey(reply); done {
 		return err

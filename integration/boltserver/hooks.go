@@ -28,6 +28,11 @@ type Reply struct {
 
 	Failure *Failure
 
+	// FailPull refuses the PULL behind a RUN that has been refused, in place of
+	// ignoring it, as Neo4j does with parameters that it cannot read. Of OnRun
+	// only.
+	FailPull bool
+
 	// LateFailure lets a RUN succeed and its PULL fail, as errors of execution
 	// do. Of OnRun only.
 	LateFailure *Failure

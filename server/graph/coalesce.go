@@ -203,7 +203,34 @@ func refusal(tokens []token) string {
 	if len(open) > 0 {
 		return "the brackets are not balanced"
 	}
+	if groupsByAll(tokens) {
+		return "WITH *, groups by everything in scope, and the row would be in scope too"
+	}
 	return ""
+}
+
+// groupsByAll looks for WITH *, and more: where one of the items that follow
+// aggregates, the star stands for the grouping keys. The variable of the row is
+// then one of them. That changes nothing as long as there is another key; where
+// there is none, MATCH (:Nothing {k: $k}) WITH *, count(*) AS c makes one row of
+// no rows, and by a key it makes none. EXPLAIN accepts both.
+func groupsByAll(tokens []token) bool {
+	for i, t := range tokens {
+		if !t.word("WITH") {
+			continue
+		}
+		next := skipSpace(tokens, i+1)
+		if next < len(tokens) && tokens[next].word("DISTINCT") {
+			next = skipSpace(tokens, next+1)
+		}
+		if next == len(tokens) || !tokens[next].mark('*') {
+			continue
+		}
+		if next = skipSpace(tokens, next+1); next < len(tokens) && tokens[next].mark(',') {
+			return true
+		}
+	}
+	return false
 }
 
 // scopedCalls finds the text's own subqueries with a list of variables, CALL

@@ -109,6 +109,8 @@ func TestCoalesceRefuses(t *testing.T) {
 		{"our variable as a shadow", "RETURN [__gm IN $l | __gm.x] AS l", "uses the name __gm"},
 		{"our variable as a parameter", "CREATE ({x: $__gm})", "uses the name __gm"},
 		{"our variable as a property", "SET n.__gm = 1", "uses the name __gm"},
+		{"groups by everything", "MATCH (:A {k: $k}) WITH *, count(*) AS c CREATE (:B {c: c})", "WITH *, groups"},
+		{"groups by everything that differs", "MATCH (:A {k: $k}) with /* c */ distinct *\n, count(*) AS c CREATE (:B {c: c})", "WITH *, groups"},
 		{"a bracket too many", "CREATE (n) } CREATE (m) //", "not balanced"},
 		{"a bracket too few", "CREATE (n {x: 1)", "not balanced"},
 		{"brackets crossed", "CREATE (n {x: [1)]}", "not balanced"},
@@ -144,6 +146,8 @@ func TestCoalesceTakesWhatOnlyLooksOdd(t *testing.T) {
 		`CREATE ({path: 'C:\\users\\x', y: $a})`,    // no escape: four hexadecimal digits are missing
 		"CREATE (n) // Windows\r\nSET n.x = $a\r\n", // line ends of Windows
 		"RETURN '__gm' AS x /* __gm */",
+		"MATCH (n) WITH * WHERE n.x = $a WITH n.x * 2 AS y, count(*) AS c RETURN *",
+		"MATCH (with) WITH",
 		"RETURN 1.5e3 AS x, 0x1F AS y, .5 AS z",
 		"MATCH (a)-[:R*1..3]->(b) WHERE a.x <> $a RETURN b",
 	} {

@@ -104,7 +104,7 @@ func (s *Sink) transact(ctx context.Context, p *plan, sends []send) (*failure, e
 	session := s.session(reach, database, s.streams.bookmarks(p.work.Stream, database))
 	defer s.closeSession(reach, session)
 
-	tx, err := session.BeginTransaction(reach,
+	tx, err := begin(reach, session,
 		neo4j.WithTxTimeout(s.cfg.TransactionTimeout), neo4j.WithTxMetadata(metadata(p.work)))
 	if err != nil {
 		s.streams.setBookmarks(p.work.Stream, database, nil)

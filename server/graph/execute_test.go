@@ -414,6 +414,28 @@ func TestFailuresNameTheStatement(t *testing.T) {
 	}
 }
 
+func TestConnectionIsGoodAfterParametersThatTheDatabaseCannotRead(t *testing.T) {
+	s := start(t, boltserver.Hooks{OnRun: func(st boltserver.Statement) boltserver.Reply {
+		if st.Query == "CREATE (:Bad)" {
+			return boltserver.Reply{Failure: &boltserver.Failure{Code: "Neo.ClientError.Request.Invalid"}, FailPull: true}
+		}
+		return boltserver.Reply{}
+	}})
+	sink := open(t, s)
+	for name, next := range map[string]func() error{
+		"a batch":          func() error { _, err := sink.Execute(t.Context(), work(plainly("CREATE (:A)", 0))); return err },
+		"a look":           func() error { return sink.Verify(t.Context(), "") },
+		"a text's verdict": func() error { _, err := sink.Execute(t.Context(), work(rated(3)...)); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := sink.Execute(t.Context(), work(plainly("CREATE (:Bad)", 0)))
+			require.Equal(t, graphmill.FaultMessage, faultOf(t, err).Class)
+			require.NoError(t, next())
+		})
+	}
+	require.EqualValues(t, 1, s.Logons())
+}
+
 func TestCommitThatFails(t *testing.T) {
 	for _, tc := range []struct {
 		name      string

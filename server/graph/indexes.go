@@ -62,7 +62,7 @@ func (s *Sink) typedIndexes(ctx, reach context.Context, session neo4j.SessionWit
 }
 
 func readIndexes(ctx context.Context, session neo4j.SessionWithContext) (*typedIndexes, error) {
-	result, err := session.Run(ctx, showIndexes, nil)
+	result, err := autocommit(ctx, session, showIndexes, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -204,7 +204,7 @@ func (s *Sink) judge(ctx context.Context, database, text string) (verdict, error
 // explain asks the database to plan a text. why tells that it refuses the text;
 // err is any other fault.
 func (s *Sink) explain(ctx, reach context.Context, session neo4j.SessionWithContext, text string, params map[string]any) (why string, err error) {
-	result, err := session.Run(reach, "EXPLAIN "+text, params, neo4j.WithTxTimeout(s.cfg.TransactionTimeout))
+	result, err := autocommit(reach, session, "EXPLAIN "+text, params, neo4j.WithTxTimeout(s.cfg.TransactionTimeout))
 	if err == nil {
 		err = s.consume(reach, result)
 	}
