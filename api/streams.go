@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/server"
@@ -82,6 +83,9 @@ type ChangedStream struct {
 	State graphmill.State `json:"state" doc:"Its state now."`
 	Error *Problem        `json:"error,omitempty" doc:"Why it could not be started or stopped."`
 }
+
+// maxAtOnce is how many streams are started or stopped at once.
+const maxAtOnce = 16
 
 type (
 	streamInput struct {
@@ -198,22 +202,29 @@ func (s *service) onStream(ctx context.Context, name string, do func(context.Con
 	return &streamOutput{Body: NewStream(info)}, nil
 }
 
+// changeAll starts or stops every stream, several at once, since each may wait
+// for its broker or its batches.
 func (s *service) changeAll(ctx context.Context, do func(context.Context, string) (server.StreamInfo, error)) (*changedOutput, error) {
 	infos, err := s.engine.Streams(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &changedOutput{Body: Changed{Streams: make([]ChangedStream, 0, len(infos))}}
-	for _, i := range infos {
-		c := ChangedStream{Name: i.Spec.Name, State: i.State}
-		if now, err := do(ctx, i.Spec.Name); err != nil {
-			c.Error = s.problem(ctx, err)
-		} else {
-			c.State = now.State
-		}
-		out.Body.Streams = append(out.Body.Streams, c)
+	out := &changedOutput{Body: Changed{Streams: make([]ChangedStream, len(infos))}}
+	var work errgroup.Group
+	work.SetLimit(maxAtOnce)
+	for n, i := range infos {
+		work.Go(func() error {
+			c := ChangedStream{Name: i.Spec.Name, State: i.State}
+			if now, err := do(ctx, i.Spec.Name); err != nil {
+				c.Error = s.problem(ctx, err)
+			} else {
+				c.State = now.State
+			}
+			out.Body.Streams[n] = c
+			return nil
+		})
 	}
-	return out, nil
+	return out, work.Wait()
 }
 
 func (s *service) deleteStream(ctx context.Context, in *streamInput) (*struct{}, error) {

@@ -369,7 +369,7 @@ func quoted(t *testing.T, s string) string {
 func TestWrongCommandLinesSayWhatToDo(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer func() { _ = taken.Close() }()
+	t.Cleanup(func() { _ = taken.Close() }) // after the subtests, which run beside each other
 	other := startOther(t)
 
 	c := newCLI(t)

@@ -61,7 +61,7 @@ kept under --data-dir. This broker is for development; it is not a Kafka.`,
 		if err := checkExposure("dev-kafka-listen", s.dev.kafkaListen, false); err != nil {
 			return err
 		}
-		if err := os.MkdirAll(s.dataDir, 0o755); err != nil {
+		if err := os.MkdirAll(s.dataDir, 0o700); err != nil {
 			return fmt.Errorf("make the data directory: %w", err)
 		}
 		if s.graph.uri == "" {

@@ -212,7 +212,8 @@ func (a *app) serve(ctx context.Context, s *serveSettings, broker *devBroker) (e
 		return asFlagOf(err)
 	}
 	defer func() {
-		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.drainTimeout)
+		// The engine keeps the drain timeout itself; this is for what hangs.
+		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.drainTimeout+10*time.Second)
 		defer cancel()
 		err = errors.Join(err, engine.Close(drain))
 	}()
