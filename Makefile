@@ -46,7 +46,7 @@ e2e-full: ## e2e at full size, with the long tests; RUN=regex
 	GRAPHMILL_E2E_FULL=1 $(E2E) -timeout 90m ./integration/... ./server/graph/...
 
 bench: build plugins ## rows a second in a real Neo4j, against hand-written code
-	GRAPHMILL_BENCH=1 $(GO) test -tags e2e -count=1 -v -timeout 60m -run '^TestBench' ./integration/bench
+	$(GO) run ./integration/bench
 
 demo: ## 10,000 ratings from a broker into a graph; DEMO_ONCE=1 ends it by itself
 	$(GO) run ./integration/demo
