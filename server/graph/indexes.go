@@ -16,7 +16,8 @@ import (
 // does not know; such an index is then not used for n.name = $name, and the
 // database scans all nodes of the label instead: the same graph, but slowly. So a
 // text that may use one is executed one by one. The rule errs on that side: it
-// goes by names, not by the clause in which they stand.
+// goes by names, not by the clause in which they stand, and a POINT index would
+// still be used for distances.
 //
 // An index that is made later is taken into account once the verdicts are
 // forgotten, when the server has been away.
