@@ -50,6 +50,15 @@ func newBroker(t *testing.T) *broker {
 	return newFake(t)
 }
 
+// newBrokers starts a kfake of that many brokers; one may be a real one.
+func newBrokers(t *testing.T, n int) *broker {
+	t.Helper()
+	if n == 1 {
+		return newBroker(t)
+	}
+	return newFake(t, kfake.NumBrokers(n))
+}
+
 // newFake starts a kfake with options of its own.
 func newFake(t *testing.T, opts ...kfake.Opt) *broker {
 	t.Helper()

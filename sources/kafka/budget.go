@@ -34,13 +34,14 @@ const (
 // bytes only, so the limit is set from how much the last batches grew when they
 // were decompressed, and how small their messages were; the worst counts, and
 // is forgotten slowly. Before anything is known a single batch is asked for,
-// which a broker gives however small the limit is. It is a hook of the client.
+// which a broker gives however small the limit is, and no answer may be larger
+// than twice all that is known. It is a hook of the client.
 type budget struct {
 	messages int
 	bytes    int64
 
 	mu      sync.Mutex
-	known   bool
+	seen    float64 // bytes on the wire of all batches
 	growth  float64 // decompressed / on the wire, at least headroom
 	message float64 // bytes on the wire of a message
 	brokers int     // that lead partitions of ours
@@ -78,9 +79,10 @@ func (b *budget) OnFetchBatchRead(_ kgo.BrokerMetadata, _ string, _ int32, m kgo
 	message := wire / float64(m.NumRecords)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.known {
-		b.known, b.growth, b.message = true, growth, message
+	if b.seen == 0 {
+		b.growth, b.message = growth, message
 	}
+	b.seen += wire
 	// In the geometric mean, since both range over orders of magnitude.
 	b.growth = max(growth, b.growth*math.Pow(growth/b.growth, forget))
 	b.message = min(message, b.message*math.Pow(message/b.message, forget))
@@ -90,12 +92,10 @@ func (b *budget) OnFetchBatchRead(_ kgo.BrokerMetadata, _ string, _ int32, m kgo
 // limits returns the most bytes on the wire to ask of one broker, and of one
 // partition so that a busy one leaves room for others.
 func (b *budget) limits() (total, partition int32) {
-	if !b.known {
-		// The limit of the partition makes it a single batch. (kfake leaves out
-		// which transactions were aborted when it is the total that cuts.)
-		return 1 << 16, 1
+	if b.seen == 0 {
+		return 1, 1
 	}
-	want := min(float64(b.bytes)/b.growth, float64(b.messages)*b.message) / float64(b.brokers)
+	want := min(float64(b.bytes)/b.growth, float64(b.messages)*b.message, 2*b.seen) / float64(b.brokers)
 	total = int32(max(1, min(want, maxFetchBytes)))
 	return total, max(total/2, 1)
 }

@@ -57,9 +57,8 @@ type Config struct {
 	RebalanceTimeout time.Duration
 
 	// What is fetched and not yet handed out, decompressed, by payload, key and
-	// headers. The bounds hold for what the client asks of the brokers, so one
-	// record batch (a producer's unit, 1 MB compressed by default) may exceed
-	// them: no less can be asked for.
+	// headers. One record batch of each broker (a producer's unit, 1 MB
+	// compressed by default) may exceed them: no less can be asked for.
 	MaxBufferedMessages int
 	MaxBufferedBytes    int64
 

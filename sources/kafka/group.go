@@ -174,6 +174,9 @@ type groupHook struct{ s *Source }
 // OnGroupManageError implements kgo.HookGroupManageError.
 func (h groupHook) OnGroupManageError(err error) {
 	s := h.s
+	if answer := (*kerr.Error)(nil); !errors.As(err, &answer) {
+		return // the connection's fault, which the watcher sees
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.groupErrors++

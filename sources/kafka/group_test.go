@@ -241,6 +241,23 @@ func TestMemberThatTheGroupHasForgottenLosesItsPartitions(t *testing.T) {
 	require.Equal(t, []string{"a"}, payloads(got), "it has joined again and begins at the group's commit")
 }
 
+func TestPartitionsGivenUpWhileACommitWaitsAreLeftOut(t *testing.T) {
+	b := newBroker(t)
+	one, two := b.topic(2), b.topic(1)
+	cfg := b.config(one, two)
+	s, o := b.open(cfg)
+	at := o.owns()
+	for i := range at {
+		at[i].Offset = 5
+	}
+	kept := tp(one, 1)
+	require.NoError(t, kafka.Commit(t.Context(), s, at, func(p graphmill.TopicPartition) bool { return p == kept }))
+	require.EqualValues(t, 0, b.commits(cfg.Group, one)[0].At)
+	require.EqualValues(t, 5, b.commits(cfg.Group, one)[1].At)
+	require.EqualValues(t, 0, b.commits(cfg.Group, two)[0].At)
+	require.NoError(t, kafka.Commit(t.Context(), s, at, func(graphmill.TopicPartition) bool { return false }))
+}
+
 func TestCloseLeavesTheGroupAtOnce(t *testing.T) {
 	b := newBroker(t)
 	topic := b.topic(1)

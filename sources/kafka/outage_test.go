@@ -43,6 +43,7 @@ func done(t *testing.T, c <-chan error) error {
 }
 
 func TestBrokerThatIsAwayAtOpenIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	r := newRestartable(t)
 	topic := r.topic(1)
 	cfg := r.config(topic)
@@ -59,7 +60,7 @@ func TestBrokerThatIsAwayAtOpenIsWaitedFor(t *testing.T) {
 	require.NoError(t, done(t, opened))
 	eventually(t, "its end is told", func() bool { return o.code() == "" })
 	waits, recovered := o.told()
-	require.Equal(t, 1, waits, "once, however long it lasts")
+	require.Equal(t, 1, waits, "once, however long it lasts: %v", o.waits)
 	require.Equal(t, 1, recovered)
 
 	r.produce(topic, 0, "after")
@@ -68,6 +69,7 @@ func TestBrokerThatIsAwayAtOpenIsWaitedFor(t *testing.T) {
 }
 
 func TestBrokerThatGoesAwayWhileReadingIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	r := newRestartable(t)
 	topic := r.topic(1)
 	cfg := r.config(topic)
@@ -90,6 +92,9 @@ func TestBrokerThatGoesAwayWhileReadingIsWaitedFor(t *testing.T) {
 	eventually(t, "its end is told", func() bool { return o.code() == "" })
 	r.produce(topic, 0, "b")
 	require.NoError(t, done(t, fetched))
+	waits, recovered := o.told()
+	require.Equal(t, 1, waits, "once: %v", o.waits)
+	require.Equal(t, 1, recovered)
 	require.EqualValues(t, 1, r.commits(cfg.Group, topic)[0].At)
 	require.EqualValues(t, 1, o.owns()[0].Offset, "what was done is not read again")
 }
@@ -153,6 +158,7 @@ func TestAcknowledgeOfAnOutageIsATransientFault(t *testing.T) {
 }
 
 func TestBrokerThatRestartsQuicklyIsNotTold(t *testing.T) {
+	t.Parallel()
 	r := newRestartable(t)
 	topic := r.topic(1)
 	s, o := r.open(r.config(topic))
@@ -315,6 +321,27 @@ func TestGroupWithMembersOfAnotherKindIsWaitedFor(t *testing.T) {
 	h.Remove()
 	require.NoError(t, done(t, opened))
 	eventually(t, "its end is told", func() bool { return o.code() == "" })
+}
+
+func TestGroupThatCannotBeJoinedForLongIsTold(t *testing.T) {
+	b := newFake(t)
+	topic := b.topic(1)
+	h := b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.UnknownServerError, Count: -1})
+	s, o := b.source(b.config(topic))
+	opened := begin(t, s)
+	eventually(t, "it is told", func() bool { return o.code() == "group_refused" })
+	require.Contains(t, o.lastWait().Text, "cannot be joined")
+	h.Remove()
+	require.NoError(t, done(t, opened))
+	eventually(t, "its end is told", func() bool { return o.code() == "" })
+}
+
+func TestGroupThatTheBrokerDoesNotTakeEndsTheStream(t *testing.T) {
+	b := newFake(t)
+	topic := b.topic(1)
+	b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.InvalidSessionTimeout, Count: -1})
+	s, _ := b.source(b.config(topic))
+	require.Equal(t, "group_invalid", fault(t, done(t, begin(t, s))).Code)
 }
 
 func TestOpenEndsWithItsContextAndThenCloses(t *testing.T) {

@@ -81,6 +81,9 @@ func (w *watcher) look() {
 	if f == nil {
 		f = s.anew(infos)
 	}
+	if f == nil && w.sure != nil {
+		s.cl.ForceMetadataRefresh() // the client may be in the middle of a long pause
+	}
 	w.judge(f)
 	if infos != nil {
 		s.noteAbsent(infos, w.sure)
@@ -97,10 +100,6 @@ func (w *watcher) look() {
 func (w *watcher) judge(f *graphmill.Fault) {
 	switch {
 	case f == nil:
-		if w.sure != nil {
-			// The client may be in the middle of a long pause.
-			w.s.cl.ForceMetadataRefresh()
-		}
 		w.suspect, w.seen, w.sure = nil, 0, nil
 		return
 	case w.suspect == nil || w.suspect.Code != f.Code:
