@@ -109,6 +109,7 @@ func (c *cli) must(t *testing.T, args ...string) string {
 type process struct {
 	cmd    *exec.Cmd
 	banner string // what it printed before it was ready
+	after  *lockedBuffer
 	log    *lockedBuffer
 	done   chan error
 }
@@ -133,7 +134,7 @@ func (l *lockedBuffer) String() string {
 // start runs a server until its banner holds the last line that is waited for.
 func (c *cli) start(t *testing.T, lastLine string, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: c.command(context.Background(), args...), log: &lockedBuffer{}, done: make(chan error, 1)}
+	p := &process{cmd: c.command(context.Background(), args...), after: &lockedBuffer{}, log: &lockedBuffer{}, done: make(chan error, 1)}
 	stdout, err := p.cmd.StdoutPipe()
 	require.NoError(t, err)
 	p.cmd.Stderr = p.log
@@ -161,7 +162,8 @@ func (c *cli) start(t *testing.T, lastLine string, args ...string) *process {
 				continue
 			}
 			go func() {
-				for range lines {
+				for line := range lines {
+					_, _ = fmt.Fprintln(p.after, line)
 				}
 				p.done <- p.cmd.Wait() // after its output has been read to the end
 			}()
@@ -462,6 +464,50 @@ func TestTakenBrokerPortGivesAFreeOneAndSaysSo(t *testing.T) {
 	require.Contains(t, p.banner, taken.Addr().String()+" is taken")
 	require.Contains(t, p.banner, "export GRAPHMILL_KAFKA_BOOTSTRAP_SERVERS="+broker)
 	p.stop(t)
+}
+
+// loopModule logs "looping" and never comes back from its transformation:
+//
+//	(module
+//	  (import "graphmill" "log" (func $log (param i32 i32 i32)))
+//	  (memory (export "memory") 1)
+//	  (func (export "graphmill_abi_v1"))
+//	  (func (export "graphmill_alloc") (param i32) (result i32) (i32.const 1024))
+//	  (func (export "transform") (param i32 i32) (result i64)
+//	    (call $log (i32.const 1) (i32.const 0) (i32.const 7))
+//	    (loop (br 0)) (unreachable))
+//	  (data (i32.const 0) "looping"))
+const loopModule = "\x00asm\x01\x00\x00\x00" +
+	"\x01\x15\x04`\x00\x00`\x01\x7f\x01\x7f`\x02\x7f\x7f\x01~`\x03\x7f\x7f\x7f\x00" +
+	"\x02\x11\x01\x09graphmill\x03log\x00\x03" +
+	"\x03\x04\x03\x00\x01\x02" +
+	"\x05\x03\x01\x00\x01" +
+	"\x07;\x04\x06memory\x02\x00\x10graphmill_abi_v1\x00\x01\x0fgraphmill_alloc\x00\x02\x09transform\x00\x03" +
+	"\x0a\x1b\x03\x02\x00\x0b\x05\x00A\x80\x08\x0b\x10\x00A\x01A\x00A\x07\x10\x00\x03@\x0c\x00\x0b\x00\x0b" +
+	"\x0b\x0d\x01\x00A\x00\x0b\x07looping"
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	c := newCLI(t)
+	p := c.dev(t, "--limit-time", "5m", "--drain-timeout", "5m")
+	file := filepath.Join(c.dir, "loop.wasm")
+	require.NoError(t, os.WriteFile(file, []byte(loopModule), 0o600))
+	c.must(t, "module", "push", "loop", file)
+	require.Equal(t, exitDone, c.run(t, "x\n", "produce", "events").status)
+	c.must(t, "stream", "create", "loop", "--topics", "events", "--transform", "loop", "--start-from", "earliest", "--batch-interval", "1ms")
+	c.must(t, "stream", "start", "loop")
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "looping") }, 30*time.Second, 10*time.Millisecond)
+
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	require.Eventually(t, func() bool { return strings.Contains(p.after.String(), "Stopping") }, 10*time.Second, 10*time.Millisecond)
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-p.done:
+		state, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+		require.True(t, ok)
+		require.True(t, state.Signaled(), "it ended by itself: %s", p.log)
+	case <-time.After(10 * time.Second):
+		require.Fail(t, "it does not end")
+	}
 }
 
 func TestHelpTeaches(t *testing.T) {
