@@ -94,7 +94,7 @@ func explained(s *boltserver.Server) int {
 func faultOf(t *testing.T, err error) *graphmill.Fault {
 	t.Helper()
 	require.Error(t, err)
-	f, ok := err.(*graphmill.Fault) //nolint:errorlint // a sink's errors are faults, not wrapped ones
+	f, ok := err.(*graphmill.Fault) // as it is, not wrapped
 	require.True(t, ok, "%T: %v", err, err)
 	return f
 }
