@@ -236,7 +236,7 @@ func checkLog(t *testing.T, m *Module) {
 
 func checkSettings(t *testing.T, m *Module) {
 	for want, settings := range map[string]map[string]string{
-		`{}`:                                     nil,
+		`{}`: nil,
 		`{"":"","a":"b","größe":"MERGE ($x)\n"}`: {"a": "b", "größe": "MERGE ($x)\n", "": ""},
 	} {
 		out, err := m.start(t, m.config(settings)).Transform(t.Context(), graphmill.SourceKafka, texts("x"))

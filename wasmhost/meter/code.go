@@ -13,9 +13,10 @@ type code struct {
 	r   *reader
 	out []byte
 
-	blocks   []block
-	regions  []region
-	operands int
+	blocks  []block
+	regions []region
+
+	operands, branches, accesses int // see Limits
 
 	calls bool   // it calls a function
 	bulk  bool   // it has an instruction whose time depends on a size
@@ -42,6 +43,10 @@ const (
 	weightGrow  = 128
 	weightLocal = 4 // local variables that are set to zero by one
 )
+
+// branchWeights are what instructions count for in Limits.Branches, by what they
+// were seen to cost the compiler. A loop has branches of its own, for the fuel.
+var branchWeights = [...]int{0x02: 1, 0x03: 6, 0x04: 2, 0x0c: 1, 0x0d: 2}
 
 // shortFunction is the weight up to which a function that calls nothing is not
 // metered by itself: its callers' price for a call covers it.
@@ -97,9 +102,11 @@ func (c *code) instructions() {
 		case 0x0b: // end
 			c.close()
 		case 0x0c, 0x0d: // br, br_if
+			c.branch(branchWeights[op])
 			c.pass(c.label())
 		case 0x0e: // br_table
 			targets := r.count("targets of a br_table", 1, c.m.limits.BrTable)
+			c.branch(targets + 1)
 			for range targets + 1 {
 				c.pass(c.label())
 			}
@@ -119,6 +126,7 @@ func (c *code) instructions() {
 			if r.err != nil {
 				return
 			}
+			c.count(&c.accesses, 1, c.m.limits.Accesses, "accesses")
 			c.call(c.m.types[t])
 		case 0x20, 0x21, 0x22: // local.get, local.set, local.tee
 			r.index("local variable", int(c.wide))
@@ -139,14 +147,19 @@ func (c *code) instructions() {
 func (c *code) weigh(op byte) {
 	w := 1
 	switch {
+	case op >= 0x28 && op <= 0x3e: // loads and stores
+		c.count(&c.accesses, 1, c.m.limits.Accesses, "accesses")
 	case op >= 0x10 && op <= 0x13:
 		w = weightCall
-	case op >= 0x6d && op <= 0x70, op >= 0x7f && op <= 0x82, // integer division and remainder
-		op == 0x91, op == 0x95, op == 0x9f, op == 0xa3: // float square root and division
+	case op >= 0x6d && op <= 0x70, op >= 0x7f && op <= 0x82: // integer division and remainder
+		c.count(&c.accesses, 1, c.m.limits.Accesses, "accesses")
+		w = weightSlow
+	case op == 0x91, op == 0x95, op == 0x9f, op == 0xa3: // float square root and division
 		w = weightSlow
 	case op == 0x40: // memory.grow
 		w = weightGrow
-	case op == 0xfd: // SIMD has slow ones too
+	case op == 0xfd: // SIMD has slow ones and accesses too
+		c.count(&c.accesses, 1, c.m.limits.Accesses, "accesses")
 		w = weightSlow / 2
 	}
 	c.regions[len(c.regions)-1].weight += w
@@ -160,6 +173,7 @@ func (c *code) open(op byte) {
 	}
 	c.pass(params + results)
 	b := block{arity: results}
+	c.branch(branchWeights[op])
 	if op == 0x03 {
 		b = block{arity: params, loop: true}
 	}
@@ -196,8 +210,15 @@ func (c *code) call(t FuncType) {
 // so that a few bytes in a loop of nothing but calls could cost it gigabytes.
 func (c *code) pass(values int) {
 	c.regions[len(c.regions)-1].weight += values
-	if c.operands += values; c.operands > c.m.limits.Operands {
-		c.r.fail(OverLimit, "its calls, branches and blocks pass more than %d values", c.m.limits.Operands)
+	c.count(&c.operands, values, c.m.limits.Operands, "values passed by calls, branches and blocks")
+}
+
+// branch accounts for places where the flow of control may part or join.
+func (c *code) branch(n int) { c.count(&c.branches, n, c.m.limits.Branches, "branches") }
+
+func (c *code) count(sum *int, n, limit int, what string) {
+	if *sum += n; *sum > limit {
+		c.r.fail(OverLimit, "more than %d %s", limit, what)
 	}
 }
 

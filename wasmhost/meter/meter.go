@@ -32,13 +32,15 @@ const TickWeight = 32
 type Limits struct {
 	Functions int // functions, imported ones not counted
 	Entries   int // entries of each other section: types, imports, globals, exports
-	Segments  int // data segments, element segments
+	Segments  int // data segments, element segments; Go makes tens of thousands
 
 	Params      int // parameters of a type, and as many results
 	Locals      int // local variables of a function
 	AllLocals   int // parameters, results and local variables of all functions together
 	Body        int // bytes of a function's body
 	Nesting     int // blocks, loops and ifs within one another
+	Branches    int // blocks, branches and targets of br_tables of a function; an if or a br_if counts for 2, a loop for 6
+	Accesses    int // accesses to memory, divisions and indirect calls of a function: what a compiler adds a check to
 	BrTable     int // targets of a br_table
 	Operands    int // values that the calls, branches and blocks of a function pass, in total
 	Tables      int // tables
@@ -46,18 +48,23 @@ type Limits struct {
 	MemoryPages int // pages of 64 KiB of the memory, the most that it may grow to
 }
 
-// DefaultLimits fit every toolchain's output that was met, and keep the compiler
-// of hostile modules within seconds and a few hundred megabytes.
+// DefaultLimits leave room above the output of every toolchain that was met (Go
+// nests a block for each call in a function), and keep what a hostile function
+// costs the compiler within about 10 seconds and a gigabyte: the time for the
+// branches of a function grows with the square of their number at least, and each
+// access takes kilobytes.
 func DefaultLimits() Limits {
 	return Limits{
 		Functions:   100_000,
 		Entries:     10_000,
-		Segments:    100_000,
+		Segments:    1_000_000,
 		Params:      1_000,
 		Locals:      50_000,
 		AllLocals:   4_000_000,
 		Body:        1 << 20,
-		Nesting:     1_000,
+		Nesting:     5_000,
+		Branches:    30_000,
+		Accesses:    200_000,
 		BrTable:     10_000,
 		Operands:    1_000_000,
 		Tables:      16,

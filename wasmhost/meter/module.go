@@ -459,15 +459,18 @@ func (m *Module) readCode(r *reader) {
 		if r.err == nil && int64(size) > int64(m.limits.Body) {
 			r.fail(OverLimit, "function %d has %d bytes, the limit is %d", i+m.imported, size, m.limits.Body)
 		}
-		m.readBody(r, i, r.bytes(size))
+		b := r.bytes(size)
 		if r.err != nil {
+			return
+		}
+		if r.err = m.readBody(i, b); r.err != nil {
 			return
 		}
 	}
 }
 
 // readBody reads the local variables of function i of the module's own.
-func (m *Module) readBody(code *reader, i int, b []byte) {
+func (m *Module) readBody(i int, b []byte) *Error {
 	r := newReader(b, "function "+strconv.Itoa(i+m.imported))
 	groups := r.count("groups of local variables", 2, m.limits.Locals)
 	declared := r.at
@@ -483,9 +486,8 @@ func (m *Module) readBody(code *reader, i int, b []byte) {
 	if m.locals += locals; m.locals > m.limits.AllLocals {
 		r.fail(OverLimit, "the functions up to here have %d parameters, results and local variables, the limit is %d", m.locals, m.limits.AllLocals)
 	}
-	if r.err != nil {
-		code.err = r.err
-		return
+	if r.err == nil {
+		m.bodies[i] = body{groups: groups, declaration: b[declared:r.at], locals: locals, code: b[r.at:]}
 	}
-	m.bodies[i] = body{groups: groups, declaration: b[declared:r.at], locals: locals, code: b[r.at:]}
+	return r.err
 }
