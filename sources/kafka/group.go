@@ -63,17 +63,20 @@ func (s *Source) openedIfSettled() {
 }
 
 // settleAssigned decides where new partitions begin, before the client fetches
-// anything of them, and makes them owned.
+// anything of them, and makes them owned. The client leaves out partitions whose
+// commits it could not fetch; they are settled here with the others, since
+// nothing else would tell why they do not begin.
 func (s *Source) settleAssigned(ctx context.Context, fetched map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-	var tps []graphmill.TopicPartition
-	for topic, parts := range fetched {
-		for partition := range parts {
-			tps = append(tps, graphmill.TopicPartition{Topic: topic, Partition: partition})
-		}
+	s.mu.Lock()
+	tps := make([]graphmill.TopicPartition, 0, len(s.unsettled))
+	for tp := range s.unsettled {
+		tps = append(tps, tp)
 	}
+	s.mu.Unlock()
 	if len(tps) == 0 {
 		return fetched, nil
 	}
+	sortPartitions(tps)
 	all, err := s.settle(ctx, tps)
 	var f *graphmill.Fault
 	if errors.As(err, &f) {

@@ -310,6 +310,24 @@ func TestPartitionThatCannotBeReadForNowIsTold(t *testing.T) {
 	eventually(t, "its end is told", func() bool { return o.code() == "" })
 }
 
+func TestPartitionThatCanBeReadAgainIsToldWithoutAMessage(t *testing.T) {
+	t.Parallel()
+	b := newFake(t)
+	topic := b.topic(1)
+	s, o := b.open(b.config(topic))
+	b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.UnknownServerError, Count: 1})
+	fetched := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, err := s.Fetch(ctx, 1)
+		fetched <- err
+	}()
+	eventually(t, "it is told", func() bool { return o.code() == "fetch_failed" })
+	eventually(t, "its end is told", func() bool { return o.code() == "" })
+	cancel()
+	require.ErrorIs(t, done(t, fetched), context.Canceled)
+}
+
 func TestGroupWithMembersOfAnotherKindIsWaitedFor(t *testing.T) {
 	b := newFake(t)
 	topic := b.topic(1)

@@ -3,8 +3,10 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/graphmill/graphmill"
@@ -149,7 +151,11 @@ func (r *Reader) take(fetched kgo.Fetches) []graphmill.Fetch {
 		for _, t := range fetched[i].Topics {
 			for _, p := range t.Partitions {
 				tp := graphmill.TopicPartition{Topic: t.Topic, Partition: p.Partition}
-				if err := p.Err; err != nil && !passing(err) {
+				switch err := p.Err; {
+				case err == nil, passing(err):
+				case errors.Is(err, kerr.OffsetOutOfRange):
+					r.fault = ends(codePositionLost, fmt.Sprintf("messages of %s were deleted while they were being read", tp), "", err)
+				default:
 					r.fault = r.links.fault("read "+tp.String(), err)
 				}
 				if len(p.Records) > 0 {

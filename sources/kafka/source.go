@@ -49,6 +49,7 @@ type Source struct {
 	groupErrors int                  // rounds that failed in a row
 	readFault   *graphmill.Fault     // why a partition cannot be read for now
 	readFaultOf graphmill.TopicPartition
+	readFaultAt time.Time                             // when it was last met
 	outOfRange  map[graphmill.TopicPartition]struct{} // positions that the broker refused
 }
 
@@ -244,7 +245,7 @@ func (s *Source) troubled(tp graphmill.TopicPartition, err error) {
 	case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.UnknownTopicOrPartition), kerr.IsRetriable(err):
 		s.links.signal() // the watcher sees whether the topic is gone
 	default:
-		s.readFaultOf = tp
+		s.readFaultOf, s.readFaultAt = tp, time.Now()
 		s.readFault = waits(codeFetchFailed, fmt.Sprintf("%s cannot be read", tp), err)
 		s.links.signal()
 	}

@@ -20,6 +20,9 @@ const (
 	// connections break.
 	lookGap = 300 * time.Millisecond
 
+	// readFaultLasts is how long an error of reading a partition counts.
+	readFaultLasts = 5 * time.Second
+
 	// slowLook is when one look counts as two: it has tried for long enough.
 	slowLook = 2 * time.Second
 )
@@ -140,6 +143,11 @@ func (s *Source) standingFault() *graphmill.Fault {
 	defer s.mu.Unlock()
 	if s.groupFault != nil {
 		return s.groupFault
+	}
+	// The client tries all the time, so an error that does not come again is
+	// over, whether or not there has been a message since.
+	if time.Since(s.readFaultAt) > readFaultLasts {
+		s.readFault = nil
 	}
 	return s.readFault
 }
