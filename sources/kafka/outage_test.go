@@ -173,6 +173,26 @@ func TestBrokerThatRestartsQuicklyIsNotTold(t *testing.T) {
 	require.Zero(t, waits)
 }
 
+func TestOneBrokerOfThreeThatGoesIsNoOutage(t *testing.T) {
+	t.Parallel()
+	b := newFake(t, kfake.NumBrokers(3))
+	topic := b.topic(3)
+	cfg := b.config(topic)
+	s, o := b.open(cfg)
+	b.produce(topic, 0, "a")
+	_, at := collect(t, s, 1)
+	require.NoError(t, b.fake.RemoveNode(b.fake.CoordinatorFor(cfg.Group)))
+
+	require.NoError(t, s.Acknowledge(t.Context(), positions(at)), "the group has another coordinator now")
+	for p := range int32(3) {
+		b.produce(topic, p, "b")
+	}
+	collect(t, s, 3)
+	waits, _ := o.told()
+	require.Zero(t, waits, o.waits)
+	require.Zero(t, o.lost)
+}
+
 func TestTopicThatIsCreatedLaterIsReadFromItsBeginning(t *testing.T) {
 	b := newBroker(t)
 	topic := b.name("late")
