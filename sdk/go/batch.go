@@ -28,7 +28,8 @@ type Batch struct {
 	headerCount     uint32
 	headers         int
 
-	names nameCache // strings of earlier batches, handed out again
+	names    nameCache // strings of earlier batches, handed out again
+	response *response // where the answer goes
 }
 
 // open takes a request frame and checks its header. What the header points to

@@ -1,9 +1,6 @@
 package graphmill
 
-import (
-	"errors"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // Retry marks an error as worth trying the message again: something that the
 // next attempt may not meet. Graphmill tries a few times, then treats the error
@@ -38,6 +35,25 @@ type abortError struct {
 func (e *abortError) Error() string { return e.err.Error() }
 func (e *abortError) Unwrap() error { return e.err }
 
+// find is errors.As without reflection, which would make every module larger.
+func find[T error](err error) (T, bool) {
+	if t, ok := err.(T); ok {
+		return t, true
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return find[T](e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			if t, ok := find[T](err); ok {
+				return t, true
+			}
+		}
+	}
+	var none T
+	return none, false
+}
+
 // failure is a failure entry in the making.
 type failure struct {
 	message uint32
@@ -48,14 +64,14 @@ type failure struct {
 // newFailure reads an error: its text, and whether it is marked.
 func newFailure(message uint32, err error) failure {
 	f := failure{message: message, text: failureText(err)}
-	var retry *retryError
-	if errors.As(err, &retry) {
+	if _, ok := find[*retryError](err); ok {
 		f.flags |= failureRetry
 	}
 	return f
 }
 
-// maxFailureText is where the text of a failure is cut, in bytes.
+// maxFailureText is the longest text of a failure, in bytes. The host cuts there
+// too.
 const maxFailureText = 4096
 
 // failureText returns the text of an error as it may stand in a frame: never
@@ -73,7 +89,7 @@ func failureText(err error) string {
 		s = string(b)
 	}
 	if len(s) > maxFailureText {
-		cut := maxFailureText
+		cut := maxFailureText - len("...")
 		for !utf8.RuneStart(s[cut]) {
 			cut--
 		}

@@ -17,7 +17,10 @@ const (
 	headerEntrySize    = 16
 	cursorAt           = 4
 	responseHeaderSize = 28
+	querySize          = 16
+	nameSize           = 8
 	statementSize      = 16
+	failureSize        = 16
 
 	failureRetry   = 1
 	failureAborted = 2
@@ -30,4 +33,8 @@ const (
 	maxQueryText = 1 << 20
 )
 
-var le = binary.LittleEndian
+// Frames are little-endian, the MessagePack values in them big-endian.
+var (
+	le = binary.LittleEndian
+	be = binary.BigEndian
+)

@@ -6,8 +6,9 @@ import "unicode/utf8"
 // package variable: a text then goes over to Graphmill once a batch, however
 // many statements use it.
 type Query struct {
-	text  string
-	names []string
+	text   string
+	names  []string
+	wanted uint32 // len(names), or byKey
 }
 
 // NewQuery makes a query.
@@ -37,7 +38,11 @@ func NewQuery(text string, names ...string) *Query {
 			}
 		}
 	}
-	return &Query{text: text, names: names}
+	wanted := uint32(len(names))
+	if wanted == 0 {
+		wanted = byKey
+	}
+	return &Query{text, names, wanted}
 }
 
 // Text returns the query text.

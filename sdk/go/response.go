@@ -1,95 +1,139 @@
 package graphmill
 
-import "errors"
+import (
+	"errors"
+	"runtime"
+)
 
 // response builds the answer to one batch. Values go straight into the frame as
 // they are given; the tables and texts are written behind them at the end, so
 // nothing is copied twice. Its buffers are kept from one batch to the next and
 // only grow.
+//
+// Calls and branches are what costs time in Go's WebAssembly: the fields and the
+// functions that are used for every value are laid out to need few of them.
 type response struct {
-	frame      []byte // room for the header, then parameter values
-	statements []byte // the finished entries, statementSize each
-	failures   []failure
-	limit      int // bytes of frame and statements together
+	// The frame is buf[:n]: room for the header, then parameter values. Up to
+	// n == soft there is room for any value of fixed size behind n.
+	buf     []byte
+	n, soft int
 
-	queries queryTable
-	texts   map[string]*Query // of Output.Add
+	// ready is the generation of the statement in the making if it may take a
+	// value now, else 0.
+	ready uint64
 
-	perBatch bool
-	whole    error // why the batch as a whole has failed
+	// The innermost list or map that is being written, first the parameters
+	// themselves. after is what ready becomes behind a value, which is 0 where
+	// each value needs a key.
+	count  uint32 // values so far
+	after  uint64
+	header int // where its length stands in the frame
 
-	// The statement in the making, if open. generation tells the Statement that
-	// a handler got for it from those of earlier ones.
-	open       bool
-	generation uint32
+	generation uint64 // of the Statement that is good now, never 0
+	open       bool   // whether there is a statement in the making
+	message    uint32 // that it comes from
 	query      *Query
-	message    uint32
-	start      int // where its parameters begin in frame
-
-	// The innermost list or map being written; first the parameters themselves.
-	level
-	outer [maxDepth - 1]level
-	depth int // how many of outer are in use
+	wanted     uint32 // values by position that it takes; byKey
+	start      int    // where its parameters begin
 
 	// problem is the first wrong use of the statement, or value that cannot be
 	// sent. What is written after it does not matter: it will be taken back.
 	problem error
+
+	depth int                 // lists and maps that are open
+	outer [maxDepth - 1]level // what is around each of them
+
+	statements []byte // finished entries, statementSize each
+	queries    queryTable
+	texts      map[string]*Query // of Output.Add
+	failures   []failure
+	failed     map[uint32]bool // the messages of failures, if perBatch
+	perBatch   bool
+	whole      error // why the batch as a whole has failed
+
+	limit int // bytes that the frame may have
+
+	// How far the batch is, to foretell the size of the frame: messages done, of
+	// so many, in so many bytes. done stays 0 in a handler of whole batches.
+	done, total, requestSize int
 }
 
-// level is a list or a map that is being written.
+// level keeps response.count, after and header while an inner list or map is
+// written.
 type level struct {
-	count  uint32 // values so far
-	header int    // where its length stands in the frame
-	keyed  bool   // values need keys
-	named  bool   // a key waits for its value
+	count  uint32
+	after  uint64
+	header int
 }
 
-// maxResponse keeps offsets within 32 bits, and the sum of all parts as well.
-// The host's own limit is lower; it splits the batch then.
-const maxResponse = 1 << 30
+// byKey as the number of values wanted: any number, each with its key.
+const byKey = null
 
-// valuesAt is where the parameters begin: behind the header, at a multiple of 8.
-const valuesAt = (responseHeaderSize + 7) &^ 7
+const (
+	// maxResponse keeps offsets within 32 bits, and the sum of all parts too. The
+	// host's own limit is lower.
+	maxResponse = 1 << 30
+
+	// valuesAt is where the parameters begin: behind the header, at a multiple
+	// of 8.
+	valuesAt = (responseHeaderSize + 7) &^ 7
+
+	// slack is what a value of fixed size needs at most, and a short string with
+	// the eight bytes that are cleared behind it.
+	slack = 1 + maxShort + 8
+
+	// initialSize of the frame's buffer.
+	initialSize = 64 << 10
+)
 
 // reset makes ready for the next batch.
 func (r *response) reset(perBatch bool) {
-	if r.frame == nil {
-		r.frame = make([]byte, valuesAt, 64<<10)
+	if r.buf == nil {
+		r.buf = make([]byte, initialSize)
+		r.soft = len(r.buf) - slack
 		r.limit = maxResponse
 	}
-	r.frame = r.frame[:valuesAt]
+	r.n = valuesAt
 	r.statements = r.statements[:0]
-	r.failures = r.failures[:0]
 	r.queries.reset()
+	r.failures = r.failures[:0]
+	clear(r.failed)
 	r.perBatch, r.whole, r.problem = perBatch, nil, nil
+	r.done = 0
 	r.close()
 }
 
 // close ends the statement in the making: a Statement for it is no longer good.
 func (r *response) close() {
-	r.open = false
+	r.open, r.ready, r.depth = false, 0, 0
 	r.generation++
 }
 
 // begin starts a statement and finishes the one before it.
 func (r *response) begin(message uint32, q *Query) Statement {
-	r.settle()
-	if q == nil {
-		q = &Query{text: "(nil)"}
-		r.fail(errors.New("a statement was made of a nil *Query"))
+	if r.open || r.problem != nil {
+		r.settle()
 	}
-	r.open, r.query, r.message, r.start = true, q, message, len(r.frame)
-	r.depth = 0
-	r.level = level{header: len(r.frame) + 1, keyed: q.names == nil}
-	switch n := len(q.names); {
-	case q.names == nil:
-		r.put(0xde, 0, 0) // a map of 16-bit length, which settle fills in
-	case n < 16:
-		r.put(0x90 | byte(n))
-	default:
-		r.put(0xdd, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+	if r.n > r.soft {
+		r.grow(0)
 	}
-	return Statement{r, r.generation}
+	n, generation := r.n, r.generation
+	r.open, r.message, r.query, r.start, r.wanted = true, message, q, n, q.wanted
+	if q.wanted == byKey {
+		r.beginMap()
+	} else {
+		r.n = n + putArrayHead(r.buf[n:n+slack], q.wanted)
+		r.ready, r.count, r.after = generation, 0, generation
+	}
+	return Statement{r, generation}
+}
+
+// beginMap begins parameters by key: a map of 16-bit length, which settle fills in.
+func (r *response) beginMap() {
+	b := r.buf[r.n:]
+	b[0], b[1], b[2] = 0xde, 0, 0
+	r.count, r.after, r.header = 0, 0, r.n+1
+	r.n += 3
 }
 
 // fail records what is wrong with the statement in the making.
@@ -104,54 +148,60 @@ func (r *response) fail(err error) {
 // stays until the message ends.
 func (r *response) settle() {
 	if r.open {
-		r.check()
+		if r.count != r.wanted || r.depth > 0 {
+			r.check()
+		}
 		if r.problem == nil {
 			r.enter()
 		}
+		r.close()
 	}
 	if r.problem != nil && r.perBatch {
-		switch {
-		case !r.open || r.message == wholeBatch:
-			r.failWhole(r.problem)
-		default:
-			r.failMessage(r.message, r.problem)
-		}
-		if r.open {
-			r.frame = r.frame[:r.start]
-		}
-		r.problem = nil
+		r.settleProblem()
 	}
-	r.close()
 }
 
-// check looks whether the open statement is complete.
+// settleProblem turns the problem of a statement in a handler of whole batches
+// into a failure. The bytes of the statement stay behind, unused.
+func (r *response) settleProblem() {
+	if r.message == wholeBatch {
+		r.failWhole(r.problem)
+	} else {
+		r.failMessage(r.message, r.problem)
+	}
+	r.problem = nil
+}
+
+// check looks whether the statement in the making is complete, and completes
+// parameters by key.
 func (r *response) check() {
 	switch {
+	case r.problem != nil:
 	case r.depth > 0:
 		r.fail(r.wrong("a list or map was begun and not ended by End"))
-	case r.named:
-		r.fail(r.wrong("the last Key has no value"))
-	case r.query.names != nil && int(r.count) != len(r.query.names):
+	case r.wanted != byKey:
 		r.fail(r.wrong(r.query.takes() + ", " + itoa(int(r.count)) + " were given"))
-	case r.query.names == nil && r.count > 0xffff:
+	case r.ready != 0:
+		r.fail(r.wrong("the last Key has no value"))
+	case r.count > 0xffff:
 		r.fail(r.wrong("more than 65,535 parameters"))
+	case r.count == 0:
+		r.n = r.start // no parameters: no map
+	default:
+		be.PutUint16(r.buf[r.header:], uint16(r.count))
 	}
 }
 
-// wrong is an error that names the open statement's query.
+// wrong is an error that names the query of the statement in the making.
 func (r *response) wrong(text string) error {
+	if r.query == nil {
+		return errors.New(text)
+	}
 	return errors.New("statement of " + clip(r.query.text) + ": " + text)
 }
 
-// enter makes the open statement an entry.
+// enter makes the statement in the making, which is complete, an entry.
 func (r *response) enter() {
-	if r.query.names == nil {
-		if r.count == 0 {
-			r.frame = r.frame[:r.start] // no parameters: no map
-		} else {
-			be.PutUint16(r.frame[r.header:], uint16(r.count))
-		}
-	}
 	n := len(r.statements)
 	if cap(r.statements)-n < statementSize {
 		grown := make([]byte, n, 2*n+1024*statementSize)
@@ -160,36 +210,33 @@ func (r *response) enter() {
 	}
 	r.statements = r.statements[:n+statementSize]
 	e := r.statements[n : n+statementSize]
-	le.PutUint32(e[0:], r.queries.index(r.query))
-	le.PutUint32(e[4:], r.message)
-	le.PutUint32(e[8:], uint32(r.start))
-	le.PutUint32(e[12:], uint32(len(r.frame)-r.start))
+	le.PutUint64(e, uint64(r.queries.index(r.query))|uint64(r.message)<<32)
+	le.PutUint64(e[8:], uint64(r.start)|uint64(r.n-r.start)<<32)
 }
 
-// endMessage ends the turn of message i, whose handler had found frame and
-// statements at the given lengths and returned err.
-func (r *response) endMessage(i uint32, frame, statements int, err error) {
+// takeBack makes message i, whose handler has returned err or whose statements
+// have a problem, a failure. Frame and statements had the given lengths when its
+// turn began.
+func (r *response) takeBack(i uint32, n, statements int, err error) {
 	if err == nil {
-		r.settle()
 		err = r.problem
 	}
-	if err != nil {
-		r.frame = r.frame[:frame]
-		r.statements = r.statements[:statements]
-		r.problem = nil
-		r.close()
-		r.failures = append(r.failures, newFailure(i, err))
-	}
+	r.n = n
+	r.statements = r.statements[:statements]
+	r.problem = nil
+	r.close()
+	r.failures = append(r.failures, newFailure(i, err))
 }
 
 // failMessage records a failure of message i; the first one counts.
 func (r *response) failMessage(i uint32, err error) {
-	for _, f := range r.failures {
-		if f.message == i {
-			return
-		}
+	if r.failed == nil {
+		r.failed = make(map[uint32]bool)
 	}
-	r.failures = append(r.failures, newFailure(i, err))
+	if !r.failed[i] {
+		r.failed[i] = true
+		r.failures = append(r.failures, newFailure(i, err))
+	}
 }
 
 // failWhole records that the batch as a whole has failed; the first error counts.
@@ -202,44 +249,37 @@ func (r *response) failWhole(err error) {
 // finish completes the frame and returns it. It is valid until the next reset.
 func (r *response) finish() []byte {
 	if r.whole != nil {
-		f := newFailure(wholeBatch, r.whole)
-		var abort *abortError
-		if errors.As(r.whole, &abort) {
-			f.message, f.flags = abort.message, f.flags|failureAborted
-		}
-		r.frame = r.frame[:valuesAt]
-		r.statements = r.statements[:0]
-		r.queries.reset()
-		r.failures = append(r.failures[:0], f)
+		r.failOnly()
 	}
 	if r.perBatch && len(r.failures) > 0 {
 		r.dropFailed()
 	}
+	r.reserve(r.sizeOfTables())
 
 	statements := r.table(len(r.statements))
-	copy(r.frame[statements:], r.statements)
+	copy(r.buf[statements:], r.statements)
 
 	queries := r.table(len(r.queries.list) * querySize)
 	for i, q := range r.queries.list {
 		names := r.table(len(q.names) * nameSize)
 		for j, name := range q.names {
-			r.text(names+j*nameSize, name)
+			r.putRef(names+j*nameSize, name)
 		}
 		entry := queries + i*querySize
-		r.text(entry, q.text)
-		le.PutUint32(r.frame[entry+8:], uint32(names))
-		le.PutUint32(r.frame[entry+12:], uint32(len(q.names)))
+		r.putRef(entry, q.text)
+		le.PutUint32(r.buf[entry+8:], uint32(names))
+		le.PutUint32(r.buf[entry+12:], uint32(len(q.names)))
 	}
 
 	failures := r.table(len(r.failures) * failureSize)
 	for i, f := range r.failures {
 		entry := failures + i*failureSize
-		le.PutUint32(r.frame[entry:], f.message)
-		le.PutUint32(r.frame[entry+4:], f.flags)
-		r.text(entry+8, f.text)
+		le.PutUint32(r.buf[entry:], f.message)
+		le.PutUint32(r.buf[entry+4:], f.flags)
+		r.putRef(entry+8, f.text)
 	}
 
-	h := r.frame[:responseHeaderSize]
+	h := r.buf[:responseHeaderSize]
 	le.PutUint32(h[0:], responseMagic)
 	le.PutUint32(h[4:], uint32(len(r.queries.list)))
 	le.PutUint32(h[8:], uint32(queries))
@@ -247,42 +287,108 @@ func (r *response) finish() []byte {
 	le.PutUint32(h[16:], uint32(statements))
 	le.PutUint32(h[20:], uint32(len(r.failures)))
 	le.PutUint32(h[24:], uint32(failures))
-	return r.frame
+	return r.buf[:r.n]
+}
+
+// failOnly makes the failure of the batch as a whole all that the response holds.
+func (r *response) failOnly() {
+	f := newFailure(wholeBatch, r.whole)
+	if abort, ok := find[*abortError](r.whole); ok && int(abort.message) < r.total {
+		f.message, f.flags = abort.message, f.flags|failureAborted
+	}
+	r.n = valuesAt
+	r.statements = r.statements[:0]
+	r.queries.reset()
+	r.failures = append(r.failures[:0], f)
+	clear(r.failed)
+}
+
+// sizeOfTables is at least what finish appends to the frame, in bytes.
+func (r *response) sizeOfTables() int {
+	const padding = 8 // a table begins at a multiple of 8
+	n := padding + len(r.statements)
+	n += padding + len(r.queries.list)*querySize
+	for _, q := range r.queries.list {
+		n += padding + len(q.names)*nameSize + len(q.text)
+		for _, name := range q.names {
+			n += len(name)
+		}
+	}
+	n += padding + len(r.failures)*failureSize
+	for _, f := range r.failures {
+		n += len(f.text)
+	}
+	return n
+}
+
+// grow makes room for a value of size bytes, and the slack behind it, or fails
+// the statement. Then the statement's bytes are given up, and there is room for
+// values of fixed size, so that their setters need not ask.
+func (r *response) grow(size int) bool {
+	if size > r.limit-r.n-len(r.statements) {
+		r.fail(r.wrong("the answer to the batch grows beyond " + itoa(r.limit) + " bytes"))
+		r.n = min(r.start, r.soft)
+		return false
+	}
+	r.reserve(size + slack)
+	return true
+}
+
+// reserve makes room for size more bytes. Linear memory is scarce and the old
+// buffer is needed until the new one is filled, so it grows to what the whole
+// batch is likely to need, going by the messages done, at least by half.
+func (r *response) reserve(size int) {
+	needed := r.n + size
+	if needed <= len(r.buf) {
+		return
+	}
+	likely := needed
+	if r.done > 0 {
+		likely = min(needed/r.done*r.total, r.requestSize)
+	}
+	grown := make([]byte, max(needed+needed/2, likely+likely/8))
+	copy(grown, r.buf[:r.n])
+	old := len(r.buf)
+	r.buf, r.soft = grown, len(grown)-slack
+	collectAfter(old)
+}
+
+// collectAfter collects garbage if a buffer of this size has just become garbage.
+// The collector would wait for the memory in use to double, which may be more
+// than the host allows.
+func collectAfter(size int) {
+	if size >= 1<<20 {
+		runtime.GC()
+	}
 }
 
 // dropFailed takes out the statements of messages that have failed, which a
 // handler of whole batches may have made before it knew.
 func (r *response) dropFailed() {
-	failed := make(map[uint32]bool, len(r.failures))
-	for _, f := range r.failures {
-		failed[f.message] = true
-	}
 	kept := r.statements[:0]
 	for at := 0; at < len(r.statements); at += statementSize {
 		entry := r.statements[at : at+statementSize]
-		if !failed[le.Uint32(entry[4:])] {
+		if !r.failed[le.Uint32(entry[4:])] {
 			kept = append(kept, entry...)
 		}
 	}
 	r.statements = kept
 }
 
-// table appends room for a table of size bytes at a multiple of 8 and returns
-// where it begins.
+// table takes room for a table of size bytes at a multiple of 8 and returns where
+// it begins. What it does not overwrite is 0.
 func (r *response) table(size int) int {
-	for len(r.frame)%8 != 0 {
-		r.frame = append(r.frame, 0)
-	}
-	at := len(r.frame)
-	r.frame = append(r.frame, make([]byte, size)...)
+	at := (r.n + 7) &^ 7
+	clear(r.buf[r.n : at+size])
+	r.n = at + size
 	return at
 }
 
-// text appends s and writes its offset and length to ref.
-func (r *response) text(ref int, s string) {
-	le.PutUint32(r.frame[ref:], uint32(len(r.frame)))
-	le.PutUint32(r.frame[ref+4:], uint32(len(s)))
-	r.frame = append(r.frame, s...)
+// putRef appends s and writes its offset and length to ref.
+func (r *response) putRef(ref int, s string) {
+	le.PutUint32(r.buf[ref:], uint32(r.n))
+	le.PutUint32(r.buf[ref+4:], uint32(len(s)))
+	r.n += copy(r.buf[r.n:], s)
 }
 
 // queryTable numbers the queries that a response uses.
@@ -298,11 +404,16 @@ func (t *queryTable) reset() {
 	clear(t.many)
 }
 
+// index returns the number of a query, most often that of the one before.
 func (t *queryTable) index(q *Query) uint32 {
-	const few = 8
 	if int(t.last) < len(t.list) && t.list[t.last] == q {
 		return t.last
 	}
+	return t.search(q)
+}
+
+func (t *queryTable) search(q *Query) uint32 {
+	const few = 8
 	for i, known := range t.list[:min(few, len(t.list))] {
 		if known == q {
 			t.last = uint32(i)

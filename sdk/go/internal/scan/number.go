@@ -1,0 +1,124 @@
+package scan
+
+import (
+	"math"
+	"strconv"
+)
+
+// ParseInt reads the text of a number as an integer. ok is false where it has a
+// fraction or an exponent, or where an int64 does not hold it.
+func ParseInt(number []byte) (v int64, ok bool) {
+	digits := number
+	negative := len(digits) > 0 && digits[0] == '-'
+	if negative {
+		digits = digits[1:]
+	}
+	const most = 19 // digits of the largest int64; as many fit into a uint64
+	if len(digits) == 0 || len(digits) > most {
+		return 0, false
+	}
+	var n uint64
+	for _, c := range digits {
+		if c-'0' > 9 {
+			return 0, false
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	switch {
+	case negative && n <= -math.MinInt64:
+		return -int64(n), true
+	case !negative && n <= math.MaxInt64:
+		return int64(n), true
+	}
+	return 0, false
+}
+
+// IsInt tells whether the text of a number is that of an integer, of any size: it
+// has no fraction and no exponent.
+func IsInt(number []byte) bool {
+	for _, c := range number {
+		if c == '.' || c|0x20 == 'e' {
+			return false
+		}
+	}
+	return true
+}
+
+// ParseFloat reads the text of a number as the nearest float64. ok is false where
+// it is too large for one.
+func ParseFloat(number []byte) (v float64, ok bool) {
+	var s Short
+	if end := s.Scan(number, 0); end == len(number) {
+		return s.Float(), true
+	}
+	v, err := strconv.ParseFloat(View(number), 64)
+	return v, err == nil
+}
+
+// Short is a number of few digits: v / 10^decimals.
+type Short struct {
+	V        int64
+	Decimals int8 // -1: not a short number
+}
+
+// Scan reads the number at i and returns where it ends, if it has at most seven
+// digits before the point and seven behind it, and no exponent. Otherwise it returns
+// -1, and Decimals is -1: it is another number, or none.
+func (s *Short) Scan(d []byte, i int) (end int) {
+	s.Decimals = -1
+	x := Load(d, i)
+	negative := byte(x) == '-'
+	if negative {
+		i++
+		x = Load(d, i)
+	}
+	n := digits(x)
+	if n == 0 || n == 8 || n > 1 && byte(x) == '0' {
+		return -1
+	}
+	v := int64(decimal(x, n))
+	i += n
+	next := byte(x >> (8 * uint(n)))
+	decimals := 0
+	if next == '.' {
+		x = Load(d, i+1)
+		decimals = digits(x)
+		if decimals == 0 || decimals == 8 {
+			return -1
+		}
+		v = v*int64(powersOfTen[decimals]) + int64(decimal(x, decimals))
+		i += 1 + decimals
+		next = byte(x >> (8 * uint(decimals)))
+	}
+	if next|0x20 == 'e' {
+		return -1
+	}
+	if negative {
+		if v == 0 {
+			return -1 // as a float it keeps its sign
+		}
+		v = -v
+	}
+	s.V, s.Decimals = v, int8(decimals)
+	return i
+}
+
+var powersOfTen = [8]uint32{1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000}
+
+// Float returns the number. Both sides are exact floats, and one division of exact
+// floats is rounded correctly.
+func (s *Short) Float() float64 { return float64(s.V) / float64(powersOfTen[s.Decimals]) }
+
+// digits counts the digits with which the bytes of x begin, from the lowest on.
+func digits(x uint64) int {
+	x ^= '0' * ones
+	return FirstMarked((x + 0x76*ones | x) & highs)
+}
+
+// decimal reads n digits, the first one lowest, as a number. n is 1 to 8.
+func decimal(x uint64, n int) uint64 {
+	x = (x ^ '0'*ones) << (8 * uint(8-n)) // zeros before the first
+	x = x * (1<<8*10 + 1) >> 8            // pairs
+	x = x & 0x00ff00ff00ff00ff * (1<<16*100 + 1) >> 16
+	return x & 0x0000ffff0000ffff * (1<<32*10_000 + 1) >> 32
+}
