@@ -46,7 +46,7 @@ var rooms = []room{
 	{dir: "server", mayKnow: []string{"sources", "batching", "wasmhost", "server/catalog", "server/graph", "server/ledger"}},
 	{dir: "api", mayKnow: []string{"server"}},
 	{dir: "cmd", mayKnow: []string{"api", "server", "server/catalog", "server/graph", "server/ledger", "sources", "batching", "wasmhost"}},
-	{dir: "sdk/conformance", mayKnow: []string{"wasmhost"}, forTests: true},
+	{dir: "sdk", mayKnow: []string{"wasmhost"}, forTests: true}, // without sdk/go, a module of its own
 	{dir: "integration", everyone: true, forTests: true},
 }
 
