@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
@@ -14,9 +15,17 @@ import (
 // fuelSlice is the fuel that a guest gets at once: a few milliseconds at most
 // (see meter.TickWeight). It bounds how late a deadline is noticed, and how long
 // a garbage collection of the host waits for a guest: until then the goroutine
-// is in machine code, where Go cannot stop it. Reaching the host's functions is
-// enough to let Go in; a guest need not give up its processor at each slice.
+// is in machine code, where Go cannot stop it. Reaching any function of the host
+// is enough to let Go in.
 const fuelSlice = 100_000
+
+// A call that has run for long gives up its processor now and then, so that
+// guests that loop do not take turns of 10 ms, Go's own, from all others. One
+// that is done soon does not: it would wait for as many turns of others.
+const (
+	longCall   = 100 * time.Millisecond
+	turnOfLong = time.Millisecond
+)
 
 // Codes of faults.
 const (
@@ -54,6 +63,7 @@ type callLimits struct {
 	ctx      context.Context
 	deadline time.Time
 	limit    time.Duration // for the message
+	turn     time.Time     // when a call that is long by then gives way
 }
 
 // checkTime ends the guest by a panic where its time is over. It is called from
@@ -72,10 +82,19 @@ func (i *Instance) checkTime() {
 	}
 }
 
+// giveWay lets other goroutines run where the call has had its turn.
+func (i *Instance) giveWay() {
+	if time.Now().After(i.limits.turn) {
+		runtime.Gosched()
+		i.limits.turn = time.Now().Add(turnOfLong)
+	}
+}
+
 // within runs calls into the guest under the instance's time limit. The context
 // that do gets carries the instance for the host functions.
 func (i *Instance) within(ctx context.Context, do func(context.Context) error) (err error) {
-	i.limits = callLimits{ctx: ctx, deadline: time.Now().Add(i.timeLimit), limit: i.timeLimit}
+	now := time.Now()
+	i.limits = callLimits{ctx: ctx, deadline: now.Add(i.timeLimit), limit: i.timeLimit, turn: now.Add(longCall)}
 	i.memory.refused = false
 	i.log.begin()
 	defer func() {

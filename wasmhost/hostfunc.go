@@ -65,6 +65,7 @@ func provide(ctx context.Context, r wazero.Runtime) error {
 	}
 	yield := hostFunction{results: []api.ValueType{i64}, call: func(i *Instance, _ api.Memory, stack []uint64) {
 		i.checkTime()
+		i.giveWay()
 		stack[0] = fuelSlice
 	}}
 	_, err := r.NewHostModuleBuilder(meter.YieldModule).

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -227,10 +226,4 @@ func indented(t testing.TB, v any) []byte {
 	enc.SetIndent("", " ")
 	require.NoError(t, enc.Encode(v))
 	return b.Bytes()
-}
-
-// isFrameError says whether err is one that the decoder may return.
-func isFrameError(err error) bool {
-	var fe *frame.Error
-	return errors.As(err, &fe)
 }

@@ -377,8 +377,8 @@ func (d *Decoder) tooLarge(field string) *Error {
 // of one response live and die together.
 func (d *Decoder) list(n int) []any {
 	const slabSize = 512
-	if n > slabSize/8 {
-		return make([]any, n)
+	if n == 0 || n > slabSize/8 {
+		return make([]any, n) // never nil, which would be null
 	}
 	if len(d.slab) < n {
 		d.slab = make([]any, slabSize)
