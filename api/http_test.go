@@ -359,8 +359,8 @@ func TestProbes(t *testing.T) {
 	require.Equal(t, "shutting_down", body["code"])
 }
 
-// A body that stops in the middle must not hold a handler, and a handler that
-// outlasts the reading of its body keeps its context.
+// A body that stops in the middle ends the request: it is the client's doing,
+// and no defect.
 func TestClientThatGoesAwayIsNoError(t *testing.T) {
 	var log syncBuffer
 	base := serve(t, &stub{}, api.Config{Logger: logTo(&log)})
