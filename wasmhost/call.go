@@ -39,6 +39,12 @@ const (
 	codeConfigure   = "module_configure"
 )
 
+// nextSteps are what to do about a fault, by its code.
+var nextSteps = map[string]string{
+	codeOutOfMemory: "raise MEMORY_LIMIT of the stream, or lower BATCH_SIZE",
+	codeDeadline:    "raise TIME_LIMIT of the stream, or lower BATCH_SIZE",
+}
+
 // What ends a guest from within a host function, by panicking with it. wazero
 // returns it from the call.
 type (
@@ -135,8 +141,8 @@ func (i *Instance) explain(err error, doing string, class graphmill.FaultClass) 
 	if i.memory.refused && f.Code == codeTrap {
 		f.Code = codeOutOfMemory
 		f.Text += fmt.Sprintf(", after it was refused memory over its limit of %d MiB", i.memoryLimit>>20)
-		f.Next = "raise MEMORY_LIMIT of the stream, or lower BATCH_SIZE"
 	}
+	f.Next = nextSteps[f.Code]
 	if said := lastWords(i.log.lastErrors); said != "" {
 		f.Text += "; it wrote: " + said
 	}

@@ -8,7 +8,8 @@ import (
 )
 
 // Limits are what modules are held to. The zero value of a field means what
-// DefaultLimits says, but for Response.
+// DefaultLimits says, but for Response. Counts.MemoryPages is not looked at:
+// MaxMemory says it.
 type Limits struct {
 	ModuleBytes int64         // bytes of an uploaded file
 	CompileTime time.Duration // for compiling one module
@@ -55,7 +56,7 @@ func (l Limits) withDefaults() (Limits, error) {
 	d := DefaultLimits()
 	orDefault(&l.ModuleBytes, d.ModuleBytes)
 	orDefault(&l.CompileTime, d.CompileTime)
-	orDefault(&l.Counts, d.Counts)
+	l.Counts = l.Counts.WithDefaults()
 	orDefault(&l.MaxMemory, d.MaxMemory)
 	orDefault(&l.Memory, min(d.Memory, l.MaxMemory))
 	orDefault(&l.MaxTime, d.MaxTime)

@@ -28,7 +28,8 @@ const (
 // most. So fuel is bound to time: a unit is about 10 ns of straight code.
 const TickWeight = 32
 
-// Limits are the most that a module may hold. Zero means none at all.
+// Limits are the most that a module may hold. Zero means none at all; see
+// WithDefaults.
 type Limits struct {
 	Functions int // functions, imported ones not counted
 	Entries   int // entries of each other section: types, imports, globals, exports
@@ -71,6 +72,25 @@ func DefaultLimits() Limits {
 		TableSize:   100_000,
 		MemoryPages: 256 << 20 >> 16,
 	}
+}
+
+// WithDefaults returns the limits with the defaults in place of zeros.
+func (l Limits) WithDefaults() Limits {
+	d := DefaultLimits()
+	for _, f := range []struct {
+		field *int
+		value int
+	}{
+		{&l.Functions, d.Functions}, {&l.Entries, d.Entries}, {&l.Segments, d.Segments},
+		{&l.Params, d.Params}, {&l.Locals, d.Locals}, {&l.AllLocals, d.AllLocals}, {&l.Body, d.Body},
+		{&l.Nesting, d.Nesting}, {&l.Branches, d.Branches}, {&l.Accesses, d.Accesses}, {&l.BrTable, d.BrTable},
+		{&l.Operands, d.Operands}, {&l.Tables, d.Tables}, {&l.TableSize, d.TableSize}, {&l.MemoryPages, d.MemoryPages},
+	} {
+		if *f.field == 0 {
+			*f.field = f.value
+		}
+	}
+	return l
 }
 
 // Reason says in which way a module cannot be used.

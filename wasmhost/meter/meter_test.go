@@ -106,6 +106,13 @@ func TestCountsAreBounded(t *testing.T) {
 	}
 }
 
+func TestLimitsWithDefaults(t *testing.T) {
+	require.Equal(t, meter.DefaultLimits(), meter.Limits{}.WithDefaults(), "no field is forgotten")
+	l := meter.Limits{Body: 5}.WithDefaults()
+	require.Equal(t, 5, l.Body)
+	require.Equal(t, meter.DefaultLimits().Locals, l.Locals)
+}
+
 // TestWhatIsNotSound is about modules that could be understood in two ways, or
 // that reach for what the rewriting adds.
 func TestWhatIsNotSound(t *testing.T) {
