@@ -187,6 +187,7 @@ func TestCleanUpEndsTheLastFirstAndKeepsTheLogsOfAFailure(t *testing.T) {
 	var order []string
 	d.onEnd(func() error { order = append(order, "broker"); return nil })
 	d.onEnd(func() error { order = append(order, "server"); return errors.New("did not stop") })
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "graphmill.log"), nil, 0o600))
 	require.ErrorContains(t, d.cleanUp(true), "did not stop")
 	require.Equal(t, []string{"server", "broker"}, order)
 	require.DirExists(t, dir)

@@ -194,8 +194,13 @@ func (d *demo) cleanUp(keepLogs bool) error {
 	for i := len(d.cleanups) - 1; i >= 0; i-- {
 		errs = append(errs, d.cleanups[i]())
 	}
-	if d.dir != "" && !keepLogs {
+	if d.dir == "" {
+		return errors.Join(errs...)
+	}
+	if !keepLogs {
 		errs = append(errs, os.RemoveAll(d.dir))
+		d.dir = ""
+	} else if os.Remove(d.dir) == nil { // it was empty: nothing had been started
 		d.dir = ""
 	}
 	return errors.Join(errs...)

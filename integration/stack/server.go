@@ -28,6 +28,7 @@ const (
 	stateFile = "state.json"
 	logFile   = "server.log"
 	dataDir   = "data"
+	tmpDir    = "tmp"
 )
 
 // Server is one JVM with a directory of its own. Its methods are safe for
@@ -263,6 +264,10 @@ func (s *Server) start(ctx context.Context) error {
 		return fmt.Errorf("set the log of %s aside: %w", name, err)
 	}
 
+	if err := s.emptyTmp(); err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
+
 	begin := time.Now()
 	proc, err := startProcess(s.command(), s.LogFile(), s.detached)
 	if err != nil {
@@ -281,8 +286,19 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
+// emptyTmp makes the temporary directory of the JVM, without what the last one
+// has left.
+func (s *Server) emptyTmp() error {
+	if err := os.RemoveAll(s.path(tmpDir)); err != nil {
+		return err
+	}
+	return os.Mkdir(s.path(tmpDir), 0o700)
+}
+
 func (s *Server) command() *exec.Cmd {
-	args := append([]string{}, s.jvmArgs...)
+	// Native libraries are unpacked into the temporary directory, and a JVM that
+	// is killed leaves them there; so it gets one that goes with the server.
+	args := append([]string{"-Djava.io.tmpdir=" + s.path(tmpDir), "-XX:-UsePerfData"}, s.jvmArgs...)
 	switch {
 	case s.detached:
 	case s.temporary:

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,6 +40,14 @@ func TestKafkaServesIsKilledGoesOnAndLeavesNothing(t *testing.T) {
 		require.NoError(t, client.ProduceSync(t.Context(), &kgo.Record{Topic: "numbers", Value: fmt.Append(nil, i)}).FirstErr())
 	}
 	require.Len(t, consume(t, client, 100), 100)
+	compressed := kafkaClient(t, kgo.SeedBrokers(k.Brokers()...), kgo.ProducerBatchCompression(kgo.SnappyCompression()))
+	_, err = admin.CreateTopic(t.Context(), 1, 1, map[string]*string{"compression.type": kadm.StringPtr("gzip")}, "compressed")
+	require.NoError(t, err)
+	require.NoError(t, compressed.ProduceSync(t.Context(), &kgo.Record{Topic: "compressed", Value: make([]byte, 1000)}).FirstErr(),
+		"for which the broker unpacks a native library")
+	unpacked, err := filepath.Glob(filepath.Join(k.Dir(), tmpDir, "snappy*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, unpacked, "the kill leaves it, so it has to lie in the server's directory")
 
 	t.Run("listeners", func(t *testing.T) { testListeners(t, k) })
 
