@@ -12,6 +12,14 @@ import (
 	"github.com/graphmill/graphmill/wasmhost/wasmtest"
 )
 
+// goModule loads the Go guest into a host of its own.
+func goModule(b *testing.B) *wasmhost.Module {
+	b.Helper()
+	wasm, err := goGuest()
+	require.NoError(b, err)
+	return load(b, newHost(b, wasmhost.Config{}), wasm)
+}
+
 // BenchmarkTransform is one call with 1,000 messages: into a module that answers
 // at once, which is the cost of the host, and into the Go guest.
 func BenchmarkTransform(b *testing.B) {

@@ -140,7 +140,7 @@ func (i *Instance) explain(err error, doing string, class graphmill.FaultClass) 
 	}
 	if i.memory.refused && f.Code == codeTrap {
 		f.Code = codeOutOfMemory
-		f.Text += fmt.Sprintf(", after it was refused memory over its limit of %d MiB", i.memoryLimit>>20)
+		f.Text += fmt.Sprintf(", after it was refused memory over its limit of %s", sizeText(i.memoryLimit))
 	}
 	f.Next = nextSteps[f.Code]
 	if said := lastWords(i.log.lastErrors); said != "" {

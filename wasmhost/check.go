@@ -64,10 +64,14 @@ func (h *Host) Check(ctx context.Context, wasm []byte) (*Report, error) {
 }
 
 func importSentence(imports []string) string {
-	if len(imports) == 0 {
+	switch len(imports) {
+	case 0:
 		return "imports nothing"
+	case 1:
+		return "imports " + imports[0]
+	default:
+		return fmt.Sprintf("imports %d functions, all offered here", len(imports))
 	}
-	return fmt.Sprintf("imports %d functions, all offered here", len(imports))
 }
 
 func trialSentence(c *contract, memory, limit int64) string {
@@ -77,7 +81,7 @@ func trialSentence(c *contract, memory, limit int64) string {
 	}
 	s += fmt.Sprintf(", memory is then %.1f MiB", float64(memory)/(1<<20))
 	if memory > limit {
-		s += fmt.Sprintf(": streams must raise MEMORY_LIMIT above the default of %d MiB", limit>>20)
+		s += fmt.Sprintf(": streams must raise MEMORY_LIMIT above the default of %s", sizeText(limit))
 	}
 	return s
 }

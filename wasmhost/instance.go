@@ -29,8 +29,8 @@ type InstanceConfig struct {
 	TimeLimit     time.Duration // for one call, and for the set-up
 	ResponseLimit int64         // bytes of a response frame
 
-	// Log is told what the guest writes, from the goroutine that uses the
-	// instance. Nil: the host's logger is.
+	// Log is told what the guest writes, from the goroutine that uses or closes
+	// the instance. Nil: the host's logger is.
 	Log func(level slog.Level, text string)
 }
 
@@ -87,7 +87,7 @@ func (m *Module) Instantiate(ctx context.Context, cfg InstanceConfig) (*Instance
 	}
 	if err != nil {
 		if i == nil {
-			return nil, errors.Join(err, m.loaded.release(context.WithoutCancel(ctx)))
+			return nil, joined(err, m.loaded.release(context.WithoutCancel(ctx)))
 		}
 		return nil, joined(err, i.Close(context.WithoutCancel(ctx)))
 	}
@@ -249,8 +249,16 @@ func (i *Instance) buffer(ctx context.Context, size int) (address uint32, b []by
 	return address, b, nil
 }
 
+// sizeText writes a size of memory, which is a multiple of 64 KiB.
+func sizeText(n int64) string {
+	if n%(1<<20) == 0 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}
+
 func (i *Instance) outOfMemory(size int) *guestFault {
-	return &guestFault{code: codeOutOfMemory, text: fmt.Sprintf("the module has no room for %d bytes in its memory of at most %d MiB", size, i.memoryLimit>>20)}
+	return &guestFault{code: codeOutOfMemory, text: fmt.Sprintf("the module has no room for %d bytes in its memory of at most %s", size, sizeText(i.memoryLimit))}
 }
 
 // returned follows address << 32 | length into the guest's memory. The bytes are

@@ -14,8 +14,8 @@ import (
 // in Output.Failures and no error.
 //
 // Errors: the context's, wrapped, where ctx ends first; else a *graphmill.Fault
-// of class message, whose Message is a hint from the guest's cursor, or
-// WholeBatch. Its Code is
+// of class message, whose Message is a hint: from the guest's cursor, from the
+// statement that is wrong, or WholeBatch. Its Code is
 //
 //	trap           the guest trapped, exited or ran out of stack
 //	deadline       it took longer than its time limit
@@ -94,8 +94,11 @@ func (i *Instance) cursor(address uint32, messages int) int {
 func frameFault(err error) error {
 	f := &graphmill.Fault{Class: graphmill.FaultMessage, Code: codeBadResponse, Text: err.Error(), Message: graphmill.WholeBatch}
 	var e *frame.Error
-	if errors.As(err, &e) && e.OverLimit {
-		f.Code = codeOverLimit
+	if errors.As(err, &e) {
+		f.Message = e.Message
+		if e.OverLimit {
+			f.Code = codeOverLimit
+		}
 	}
 	if f.Code == codeBadResponse {
 		f.Text = "the answer of the module breaks the transformation ABI: " + f.Text

@@ -12,6 +12,8 @@ package frame
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/graphmill/graphmill"
 )
 
 // The magic numbers that begin the two frames: "GMB1" and "GMR1".
@@ -61,15 +63,20 @@ type Error struct {
 
 	// OverLimit marks what would be right but for a limit of the host.
 	OverLimit bool
+
+	// Message is the index of the message whose statement is wrong, or WholeBatch.
+	Message int
 }
 
 // Error returns field and text.
 func (e *Error) Error() string { return e.Field + ": " + e.Text }
 
 func malformed(field, format string, args ...any) *Error {
-	return &Error{Field: field, Text: fmt.Sprintf(format, args...)}
+	return &Error{Field: field, Text: fmt.Sprintf(format, args...), Message: graphmill.WholeBatch}
 }
 
 func overLimit(field, format string, args ...any) *Error {
-	return &Error{Field: field, Text: fmt.Sprintf(format, args...), OverLimit: true}
+	e := malformed(field, format, args...)
+	e.OverLimit = true
+	return e
 }

@@ -217,26 +217,33 @@ func (d *Decoder) statements(count, off uint32, queries []graphmill.Query, failu
 	}
 	list := make([]graphmill.Statement, count)
 	for i := range list {
-		name := part{"statement", i}
-		entry := at + i*StatementSize
-		query := d.u32(entry)
-		if int64(query) >= int64(len(queries)) {
-			return nil, malformed(name.field("query"), "there is no query %d, the frame has %d", query, len(queries))
-		}
-		message, err := d.message(name, d.u32(entry+4))
-		if err != nil {
-			return nil, err
-		}
-		if len(failed) > 0 && failed[message] {
-			return nil, malformed(name.field("message"), "message %d has a failure too; it may have one or the other", message)
-		}
-		s := &list[i]
-		s.Query, s.Message = &queries[query], message
-		if err := d.parameters(name, s, d.u32(entry+8), d.u32(entry+12)); err != nil {
+		if err := d.statement(&list[i], part{"statement", i}, at+i*StatementSize, queries, failed); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
+}
+
+// statement reads the statement entry at this place. What is wrong with it
+// concerns the message that it names.
+func (d *Decoder) statement(s *graphmill.Statement, name part, entry int, queries []graphmill.Query, failed map[int]bool) error {
+	query := d.u32(entry)
+	if int64(query) >= int64(len(queries)) {
+		return malformed(name.field("query"), "there is no query %d, the frame has %d", query, len(queries))
+	}
+	message, err := d.message(name, d.u32(entry+4))
+	if err != nil {
+		return err
+	}
+	s.Query, s.Message = &queries[query], message
+	if len(failed) > 0 && failed[message] {
+		return malformed(name.field("message"), "message %d has a failure too; it may have one or the other", message)
+	}
+	err = d.parameters(name, s, d.u32(entry+8), d.u32(entry+12))
+	if e, ok := err.(*Error); ok {
+		e.Field, e.Message = name.field("params"), message
+	}
+	return err
 }
 
 // parameters reads the parameters of a statement into Values or Params, as its
@@ -258,17 +265,6 @@ func (d *Decoder) parameters(statement part, s *graphmill.Statement, off, length
 		s.Values, err = r.parameterList(len(names))
 	} else {
 		s.Params, err = r.parameterMap()
-	}
-	if err != nil {
-		return inParameters(statement, err)
-	}
-	return nil
-}
-
-// inParameters adds the statement to an error of a valueReader.
-func inParameters(statement part, err error) error {
-	if e, ok := err.(*Error); ok {
-		e.Field = statement.field("params")
 	}
 	return err
 }

@@ -19,7 +19,7 @@ type valueReader struct {
 }
 
 func (r *valueReader) errorf(format string, args ...any) error {
-	return &Error{Text: fmt.Sprintf("at byte %d: ", r.at) + fmt.Sprintf(format, args...)}
+	return malformed("", "at byte %d: %s", r.at, fmt.Sprintf(format, args...))
 }
 
 // parameterList reads a whole encoding as an array of n values.
