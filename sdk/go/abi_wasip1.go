@@ -29,8 +29,9 @@ var instance struct {
 // the instance.
 const maxInput = 1 << 30
 
-//lint:ignore U1000 the host calls it
+// abiVersion1 is a marker: it is never called, its name tells the version.
 //
+//lint:ignore U1000 the host looks for it
 //go:wasmexport graphmill_abi_v1
 func abiVersion1() {}
 
@@ -38,7 +39,6 @@ func abiVersion1() {}
 // is given up before, so that both need not fit into memory.
 //
 //lint:ignore U1000 the host calls it
-//
 //go:wasmexport graphmill_alloc
 func alloc(size uint32) unsafe.Pointer {
 	if size > maxInput {
@@ -53,8 +53,10 @@ func alloc(size uint32) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(instance.input))
 }
 
-//lint:ignore U1000 the host calls it
+// configure hands the stream's settings to the module. It returns 0, or where the
+// text of an error is.
 //
+//lint:ignore U1000 the host calls it
 //go:wasmexport graphmill_configure
 func configure(settings string) uint64 {
 	err := applySettings(settings)

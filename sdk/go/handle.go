@@ -7,21 +7,26 @@ import "runtime"
 // added for it is taken back. See the package's documentation.
 func PerMessage(batch Request, handle func(m Message, out Output) error) Response {
 	c := begin(batch, false)
-	b, r := &c.batch, &c.response
-	if r.whole == nil {
-		for i := range b.Len() {
-			n, statements := r.n, len(r.statements)
-			err := handle(b.Message(i), Output{r, uint32(i)})
-			if err == nil {
-				r.settle()
-			}
-			if err != nil || r.problem != nil {
-				r.takeBack(uint32(i), n, statements, err)
-			}
-			r.done = i + 1
-		}
-	}
+	c.perMessage(handle)
 	return c.answer()
+}
+
+func (c *call) perMessage(handle func(m Message, out Output) error) {
+	b, r := &c.batch, &c.response
+	if r.whole != nil {
+		return
+	}
+	for i := range b.Len() {
+		n, statements := r.n, len(r.statements)
+		err := handle(b.Message(i), Output{r, uint32(i)})
+		if err == nil {
+			r.settle()
+		}
+		if err != nil || r.problem != nil {
+			r.takeBack(uint32(i), n, statements, err)
+		}
+		r.done = i + 1
+	}
 }
 
 // PerBatch answers a batch by a handler that is called once with all messages:

@@ -91,6 +91,8 @@ func (r *response) reset(perBatch bool) {
 	if r.buf == nil {
 		r.buf = make([]byte, initialSize)
 		r.soft = len(r.buf) - slack
+	}
+	if r.limit == 0 {
 		r.limit = maxResponse
 	}
 	r.n = valuesAt
@@ -99,7 +101,7 @@ func (r *response) reset(perBatch bool) {
 	r.failures = r.failures[:0]
 	clear(r.failed)
 	r.perBatch, r.whole, r.problem = perBatch, nil, nil
-	r.done = 0
+	r.done, r.total, r.requestSize = 0, 0, 0
 	r.close()
 }
 
@@ -321,17 +323,23 @@ func (r *response) sizeOfTables() int {
 	return n
 }
 
-// grow makes room for a value of size bytes, and the slack behind it, or fails
-// the statement. Then the statement's bytes are given up, and there is room for
-// values of fixed size, so that their setters need not ask.
+// grow makes room for a value of size bytes, and the slack behind it, or fails the
+// statement. For a size of 0, which stands for a value of fixed size, there is room
+// in any case, so that its setter need not ask.
 func (r *response) grow(size int) bool {
-	if size > r.limit-r.n-len(r.statements) {
-		r.fail(r.wrong("the answer to the batch grows beyond " + itoa(r.limit) + " bytes"))
-		r.n = min(r.start, r.soft)
-		return false
+	if size <= r.limit-r.n-len(r.statements) {
+		r.reserve(size + slack)
+		return true
 	}
-	r.reserve(size + slack)
-	return true
+	r.fail(r.wrong("the answer to the batch grows beyond " + itoa(r.limit) + " bytes"))
+	switch {
+	case size > 0: // it will not be written
+	case r.open:
+		r.n = r.start // what is written from here on will be taken back
+	default:
+		r.reserve(slack)
+	}
+	return false
 }
 
 // reserve makes room for size more bytes. Linear memory is scarce and the old
@@ -346,7 +354,8 @@ func (r *response) reserve(size int) {
 	if r.done > 0 {
 		likely = min(needed/r.done*r.total, r.requestSize)
 	}
-	grown := make([]byte, max(needed+needed/2, likely+likely/8))
+	size = min(max(needed+needed/2, likely+likely/8), r.limit)
+	grown := make([]byte, max(needed, size))
 	copy(grown, r.buf[:r.n])
 	old := len(r.buf)
 	r.buf, r.soft = grown, len(grown)-slack
