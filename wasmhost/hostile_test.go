@@ -247,6 +247,7 @@ func TestSetupFails(t *testing.T) {
 		"_initialize traps":           {initialize(Unreachable), "module_initialize", "unreachable, in _initialize"},
 		"the start function loops":    {startLoop, "module_initialize", "time limit of 50ms"},
 		"configure refuses":           {refusal, "module_configure", "the setting qü is missing"},
+		"configure says nothing":      {configure(I64Const(DataAt << 32)), "module_configure", "does not say why"},
 		"configure loops":             {configure(Forever(), I64Const(0)), "module_configure", "time limit of 50ms"},
 		"configure's text is outside": {outside, "module_configure", "outside of its memory"},
 		"no buffer for the settings":  {noBuffer, "module_configure", "no room for 8 bytes"},

@@ -201,7 +201,9 @@ func (i *Instance) configure(ctx context.Context, settings map[string]string) er
 			return err
 		}
 		text, err := i.returned(i.stack[0], exportConfigure)
-		refusal = clean(string(text))
+		if refusal = clean(string(text)); refusal == "" {
+			refusal = "the module refuses its settings and does not say why"
+		}
 		return err
 	})
 	if err == nil && refusal == "" {
