@@ -268,6 +268,18 @@ func TestSetupFails(t *testing.T) {
 	}
 }
 
+// TestImportAsExport exports a function of the host as graphmill_alloc.
+func TestImportAsExport(t *testing.T) {
+	m := Module{
+		Imports: []Import{{Module: "wasi_snapshot_preview1", Name: "fd_close", Params: []byte{I32}, Results: []byte{I32}}},
+		Funcs:   []Func{Marker(), Transform(I64Const(DataAt<<32 | int64(len(emptyAnswer))))},
+		Exports: [][]byte{Cat(Name("graphmill_alloc"), []byte{0, 0})},
+		Data:    string(emptyAnswer),
+	}
+	_, err := start(t, m, wasmhost.InstanceConfig{}).Transform(t.Context(), graphmill.SourceKafka, batch(1))
+	require.NoError(t, err, "EBADF happens to be an address")
+}
+
 func TestLargeResponses(t *testing.T) {
 	m := load(t, newHost(t, wasmhost.Config{}), Answer(emptyAnswer).Bytes())
 	i := instantiate(t, m, wasmhost.InstanceConfig{ResponseLimit: int64(len(emptyAnswer))})
