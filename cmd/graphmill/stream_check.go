@@ -112,7 +112,11 @@ func printStatements(w io.Writer, statements []api.Statement) {
 
 func messageText(ref api.MessageRef, m api.Message) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s/%d offset %d", ref.Topic, ref.Partition, ref.Offset)
+	if ref.Topic == "" { // given by hand: its place in the file, unless it says
+		fmt.Fprintf(&b, "message %d", ref.Offset)
+	} else {
+		fmt.Fprintf(&b, "%s/%d offset %d", ref.Topic, ref.Partition, ref.Offset)
+	}
 	switch {
 	case m.Key != nil:
 		fmt.Fprintf(&b, ", key %s", clip(*m.Key, 60))
