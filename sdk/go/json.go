@@ -12,29 +12,32 @@ import (
 // neither an integer of 64 bits nor a float holds, make the message fail. Of a
 // field that stands twice the last one counts. A nil document is null.
 //
-// Package json says what is JSON, and reads single fields.
-func (s Statement) JSON(document []byte) Statement {
-	s.r.json(s.generation, document, false)
+// Options change this, see [JSONOption]. Package json says what is JSON, and reads
+// single fields.
+func (s Statement) JSON(document []byte, options ...JSONOption) Statement {
+	j := jsonReader{r: s.r, generation: s.generation, d: document}
+	for _, o := range options {
+		j.bigText = j.bigText || o.bigText
+		if o.fields != nil {
+			j.fields = o.fields
+		}
+	}
+	j.give()
 	return s
 }
 
-// JSONBigText is JSON, but an integer beyond 64 bits becomes a string of its digits.
-func (s Statement) JSONBigText(document []byte) Statement {
-	s.r.json(s.generation, document, true)
-	return s
+// JSONOption says how [Statement.JSON] is to read a document. Make it once.
+type JSONOption struct {
+	bigText bool
+	fields  []string
 }
 
-// json writes a document as the next value.
-func (r *response) json(generation uint64, document []byte, bigText bool) {
-	if document == nil {
-		r.null(generation)
-		return
-	}
-	j := jsonReader{r, generation, document, bigText}
-	if err := j.document(); err != nil {
-		r.fail(err)
-	}
-}
+// BigIntegersAsText makes strings of the digits of integers beyond 64 bits.
+func BigIntegersAsText() JSONOption { return JSONOption{bigText: true} }
+
+// OnlyFields gives of an object no more than these fields. The others are only checked
+// to be JSON. A document that is no object is given as it is.
+func OnlyFields(names ...string) JSONOption { return JSONOption{fields: names} }
 
 // jsonReader gives a document to a statement, value by value, while it reads it: no
 // token is made in between. What it opens and closes are the lists and maps of the
@@ -44,11 +47,69 @@ type jsonReader struct {
 	generation uint64
 	d          []byte
 	bigText    bool
+
+	fields  []string // the fields wanted of the outermost object; nil: all
+	outside int      // the depth of the response around the document
+	next    int      // the number of the field expected next
+}
+
+func (j *jsonReader) give() {
+	if j.d == nil {
+		j.r.null(j.generation)
+		return
+	}
+	if j.plain() {
+		return
+	}
+	j.outside = j.r.depth
+	if err := j.document(); err != nil {
+		j.r.fail(err)
+	}
+}
+
+// wants tells whether a field of the object now open is to be given.
+func (j *jsonReader) wants(name []byte) bool {
+	if j.fields == nil || j.r.depth != j.outside+1 {
+		return true
+	}
+	for range j.fields { // most often the first one looked at is it, or none is
+		if j.next >= len(j.fields) {
+			j.next = 0
+		}
+		f := j.fields[j.next]
+		j.next++
+		if scan.Equal(name, f) {
+			return true
+		}
+	}
+	return false
+}
+
+// plain gives a document that is nothing but a short number or a plain string, as the
+// fields of an object mostly are. It is false, and nothing is given, for any other.
+func (j *jsonReader) plain() bool {
+	d := j.d
+	if last := len(d) - 1; scan.At(d, 0) == '"' {
+		if last > 0 && scan.Plain(d, 1) == last && d[last] == '"' {
+			j.r.string(j.generation, view(d[1:last]))
+			return true
+		}
+		return false
+	}
+	var s scan.Short
+	if s.Scan(d, 0) != len(d) || len(d) == 0 {
+		return false
+	}
+	if s.Decimals == 0 {
+		j.r.int(j.generation, s.V)
+	} else {
+		j.r.float(j.generation, s.Float())
+	}
+	return true
 }
 
 // document reads the whole document.
 func (j *jsonReader) document() error {
-	outside := j.r.depth
 	i := 0
 	for {
 		var opened bool
@@ -57,7 +118,7 @@ func (j *jsonReader) document() error {
 			return err
 		}
 		if !opened {
-			if i, err = j.behind(i, outside); err != nil || i == over {
+			if i, err = j.behind(i); err != nil || i == over {
 				return err
 			}
 		}
@@ -109,13 +170,13 @@ func (j *jsonReader) value(i int) (end int, opened bool, err error) {
 
 // behind reads what stands behind a value: what ends there, and a comma, with the
 // name behind it in an object. It returns where the next value is, or over.
-func (j *jsonReader) behind(i, outside int) (next int, err error) {
+func (j *jsonReader) behind(i int) (next int, err error) {
 	r, d := j.r, j.d
 	for {
 		if scan.At(d, i) <= ' ' {
 			i = scan.Space(d, i)
 		}
-		if r.depth == outside {
+		if r.depth == j.outside {
 			if i < len(d) {
 				return 0, scan.Fail(i, "more stands behind the document")
 			}
@@ -141,32 +202,45 @@ func (j *jsonReader) behind(i, outside int) (next int, err error) {
 	}
 }
 
-// key reads the name of a field and its colon, after as many whole fields as compact
-// takes. opened says that a value follows; else those were the last ones.
-func (j *jsonReader) key(i int) (end int, opened bool, err error) {
+// key reads the name of a field and its colon, after the fields that compact takes and
+// those that are not wanted. opened says that a value follows; else those were the
+// last ones.
+func (j *jsonReader) key(i int) (value int, opened bool, err error) {
 	d := j.d
-	if scan.At(d, i) <= ' ' {
-		i = scan.Space(d, i)
-	}
-	if i, opened = j.compact(i); !opened {
-		return i, false, nil
-	}
-	if scan.At(d, i) != '"' {
-		return 0, false, scan.Unexpected(d, i, "a field name in quotes")
-	}
-	// A name is written like a value, but it is none.
-	j.r.ready = j.generation
-	if end, err = j.string(i + 1); err != nil {
-		return 0, false, err
-	}
-	j.r.ready = j.generation
-	j.r.count--
-	if scan.At(d, end) != ':' {
-		if end = scan.Space(d, end); scan.At(d, end) != ':' {
-			return 0, false, scan.Unexpected(d, end, "':'")
+	for {
+		if scan.At(d, i) <= ' ' {
+			i = scan.Space(d, i)
 		}
+		if i, opened = j.compact(i); !opened {
+			return i, false, nil
+		}
+		if scan.At(d, i) != '"' {
+			return 0, false, scan.Unexpected(d, i, "a field name in quotes")
+		}
+		end, escaped, bad := scan.String(d, i+1)
+		if bad != nil {
+			return 0, false, bad
+		}
+		name := d[i+1 : end]
+		if escaped {
+			name = scan.Unescape(nil, name)
+		}
+		if i = scan.Space(d, end+1); scan.At(d, i) != ':' {
+			return 0, false, scan.Unexpected(d, i, "':'")
+		}
+		i++
+		if j.wants(name) {
+			j.r.key(j.generation, view(name))
+			return i, true, nil
+		}
+		if i, bad = scan.Skip(d, i); bad != nil {
+			return 0, false, bad
+		}
+		if i = scan.Space(d, i); scan.At(d, i) != ',' {
+			return i, false, nil
+		}
+		i++
 	}
-	return end + 1, true, nil
 }
 
 // compact gives the fields from i on as long as they are plain: names and strings of
@@ -177,7 +251,7 @@ func (j *jsonReader) key(i int) (end int, opened bool, err error) {
 // It does nothing that the rest does not do, at a third of the cost: see package
 // scan. Texts are copied into the frame eight bytes at a time while they are looked
 // at; what comes along too much is overwritten by what follows.
-func (j *jsonReader) compact(i int) (end int, atName bool) {
+func (j *jsonReader) compact(i int) (stopped int, atName bool) {
 	const most = 2*(maxShort+9) + slack // a name and a value, and the slack again
 	r, d := j.r, j.d
 	for r.n+most <= len(r.buf) {
@@ -186,11 +260,12 @@ func (j *jsonReader) compact(i int) (end int, atName bool) {
 		}
 		b := r.buf[r.n:]
 		name := shortText(b, d, i+1)
-		end = i + 1 + name
+		end := i + 1 + name
 		x := scan.Load(d, end)
 		if name < 0 || x&0xffff != '"'|':'<<8 {
 			break
 		}
+		wanted := j.fields == nil || j.wants(d[i+1:end])
 		end += 2
 		if x >>= 16; byte(x) == ' ' {
 			end++
@@ -204,19 +279,23 @@ func (j *jsonReader) compact(i int) (end int, atName bool) {
 			}
 			end++
 			x >>= 8
-			r.n += 1 + name + 1 + text
-			r.count++
+			if wanted {
+				r.n += 1 + name + 1 + text
+				r.count++
+			}
 		} else {
 			var s scan.Short
 			if end = s.Scan(d, end); end < 0 {
 				break
 			}
-			r.n += 1 + name
-			r.ready = j.generation
-			if s.Decimals == 0 {
-				r.int(j.generation, s.V)
-			} else {
-				r.float(j.generation, s.Float())
+			if wanted {
+				r.n += 1 + name
+				r.ready = j.generation
+				if s.Decimals == 0 {
+					r.int(j.generation, s.V)
+				} else {
+					r.float(j.generation, s.Float())
+				}
 			}
 			x = scan.Load(d, end)
 		}

@@ -18,13 +18,9 @@ import (
 var one = graphmill.NewQuery("RETURN $v", "v")
 
 // throughJSON gives a document to a statement and returns what arrives.
-func throughJSON(t *testing.T, document []byte, bigText bool) (any, error) {
+func throughJSON(t *testing.T, document []byte, options ...graphmill.JSONOption) (any, error) {
 	result := graphmilltest.Run(t, perMessage(func(m graphmill.Message, out graphmill.Output) error {
-		if bigText {
-			out.Statement(one).JSONBigText(m.Payload())
-		} else {
-			out.Statement(one).JSON(m.Payload())
-		}
+		out.Statement(one).JSON(m.Payload(), options...)
 		return nil
 	}), graphmilltest.Message{Payload: document})
 	if len(result.Failures) > 0 {
@@ -60,7 +56,7 @@ func TestStatementJSON(t *testing.T) {
 		{strings.Repeat("[", 63) + strings.Repeat("]", 63), nested(63), ""},
 		{strings.Repeat("[", 64) + strings.Repeat("]", 64), nil, "statement of RETURN $v: lists and maps are nested more than 64 deep, the parameters themselves counted"},
 	} {
-		got, err := throughJSON(t, []byte(c.document), false)
+		got, err := throughJSON(t, []byte(c.document))
 		if text := ""; err != nil {
 			if text = err.Error(); text != c.err {
 				t.Errorf("%s: %q, want %q", c.document, text, c.err)
@@ -69,11 +65,11 @@ func TestStatementJSON(t *testing.T) {
 			t.Errorf("%s: got %#v, want %#v%s", c.document, got, c.want, c.err)
 		}
 	}
-	got, err := throughJSON(t, []byte(`{"a":[123456789012345678901234567890,1]}`), true)
+	got, err := throughJSON(t, []byte(`{"a":[123456789012345678901234567890,1]}`), graphmill.BigIntegersAsText())
 	if want := map[string]any{"a": []any{"123456789012345678901234567890", int64(1)}}; err != nil || !same(got, want) {
 		t.Errorf("got %v and %v", got, err)
 	}
-	if got, err := throughJSON(t, nil, false); got != nil || err != nil {
+	if got, err := throughJSON(t, nil); got != nil || err != nil {
 		t.Errorf("a null payload is %v, %v", got, err)
 	}
 }
@@ -136,7 +132,7 @@ func FuzzStatementJSON(f *testing.F) {
 		f.Add([]byte(d))
 	}
 	f.Fuzz(func(t *testing.T, document []byte) {
-		got, err := throughJSON(t, append([]byte{}, document...), false)
+		got, err := throughJSON(t, append([]byte{}, document...))
 		var r sdkjson.Reader // which FuzzReader compares with encoding/json
 		r.Reset(document)
 		kind := r.Next()
@@ -166,7 +162,52 @@ func FuzzStatementJSON(f *testing.F) {
 		case ok && err == nil && !same(got, want):
 			t.Errorf("%q: got %#v, want %#v", document, got, want)
 		}
+		if err == nil {
+			part, err := throughJSON(t, document, graphmill.OnlyFields("a", "id", "0123456789012345678901234567890", "none"))
+			if err != nil || !same(part, onlyFields(got, "a", "id", "0123456789012345678901234567890", "none")) {
+				t.Errorf("%q: some fields are %#v, %v", document, part, err)
+			}
+		}
 	})
+}
+
+// onlyFields takes the other fields out of an object.
+func onlyFields(v any, names ...string) any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return v
+	}
+	some := map[string]any{}
+	for _, name := range names {
+		if v, ok := m[name]; ok {
+			some[name] = v
+		}
+	}
+	return some
+}
+
+func TestOnlyFields(t *testing.T) {
+	some := graphmill.OnlyFields("b", "a", "größe")
+	for document, want := range map[string]any{
+		`{"a":1,"b":2,"c":3}`: map[string]any{"a": int64(1), "b": int64(2)},
+		`{ "x" : [1,{"a":2}] , "größe" : {"a":1,"x":2} , "y":"\n" , "\u0061" : null }`: map[string]any{"größe": map[string]any{"a": int64(1), "x": int64(2)}, "a": nil},
+		`{"x":99999999999999999999,"a":1}`:                                             map[string]any{"a": int64(1)},
+		`{"x":1}`:                                                                      map[string]any{},
+		`{"x":{}}`:                                                                     map[string]any{},
+		`{}`:                                                                           map[string]any{},
+		`[{"x":1}]`:                                                                    []any{map[string]any{"x": int64(1)}},
+		`7`:                                                                            int64(7),
+		`{"a":1,"a":2,"x":0,"b":1}`:                                                    map[string]any{"a": int64(2), "b": int64(1)},
+	} {
+		if got, err := throughJSON(t, []byte(document), some); err != nil || !same(got, want) {
+			t.Errorf("%s: got %#v and %v, want %#v", document, got, err, want)
+		}
+	}
+	for _, document := range []string{`{"x":1,}`, `{"x":[1,]}`, `{"x":}`, `{"x":nope}`, `{"x":1 "a":2}`, `{"x":"\ud800"}`, `{"x":{"a"}}`, `{"x":1}]`, `{"x":-}`, `{"x":1`} {
+		if got, err := throughJSON(t, []byte(document), some); err == nil || !strings.HasPrefix(err.Error(), "not JSON: ") {
+			t.Errorf("%s: got %#v and %v", document, got, err)
+		}
+	}
 }
 
 // The answer grows beyond its first buffer, at whatever place in a document.

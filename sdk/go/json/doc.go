@@ -20,7 +20,7 @@ package json
 import "github.com/graphmill/graphmill/sdk/go/internal/scan"
 
 // MaxDepth is how deep objects and arrays may be nested.
-const MaxDepth = 1000
+const MaxDepth = scan.MaxDepth
 
 // Kind is the kind of a token, and of a value by its first token.
 type Kind uint8

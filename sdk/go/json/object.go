@@ -143,30 +143,38 @@ func (o *Object) scanCompact(d []byte, i int, expected *field) (end int, next *f
 			x >>= 8
 		}
 		v := &o.values[expected.index%MaxFields]
+		start := i
 		if byte(x) == '"' {
-			if expected.want != wantText {
-				break
-			}
-			start := i + 1
-			i = scan.Plain(d, start)
+			i = scan.Plain(d, start+1)
 			if x = scan.Load(d, i); byte(x) != '"' {
 				break
 			}
-			v.start, v.end = int32(start), int32(i)
 			i++
 			x >>= 8
+			switch expected.want {
+			case wantText:
+				v.start, v.end = int32(start+1), int32(i-1)
+			case wantRaw:
+				v.start, v.end = int32(start), int32(i)
+			default:
+				return end, expected
+			}
 		} else {
 			var s scan.Short
 			if i = s.Scan(d, i); i < 0 {
 				break
 			}
-			v.bits = uint64(s.V)
-			if expected.want == wantFloat {
-				v.bits = math.Float64bits(s.Float())
-			} else if expected.want != wantInt || s.Decimals != 0 {
-				break
-			}
 			x = scan.Load(d, i)
+			switch {
+			case expected.want == wantInt && s.Decimals == 0:
+				v.bits = uint64(s.V)
+			case expected.want == wantFloat:
+				v.bits = math.Float64bits(s.Float())
+			case expected.want == wantRaw:
+				v.start, v.end = int32(start), int32(i)
+			default:
+				return end, expected
+			}
 		}
 		o.there |= 1 << (expected.index % MaxFields)
 		end, expected = i, expected.next
@@ -284,14 +292,13 @@ func scanAny(d []byte, i int) (kind Kind, end int, escaped bool, err *SyntaxErro
 	case c == 'f':
 		end, err = scan.Word(d, i, "false")
 		return False, end, false, err
+	case c == '{':
+		kind = BeginObject
+	case c == '[':
+		kind = BeginArray
 	}
-	// A Reader that is within an object already.
-	var r Reader
-	r.Reset(d)
-	r.at, r.depth, r.objects[0] = i, 1, 1
-	kind = r.Next()
-	r.Skip()
-	return kind, r.at, false, r.err
+	end, err = scan.Skip(d, i)
+	return kind, end, false, err
 }
 
 const otherShape = "json: an object was asked for a field of a shape by which it was not parsed"
