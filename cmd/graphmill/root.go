@@ -161,7 +161,7 @@ come back in a graph database in one transaction, and only then acknowledges.`,
 	}
 	add("server", a.serveCommand(), a.devCommand())
 	add("client", a.moduleCommand(), a.streamCommand(), a.produceCommand())
-	add("author", a.runCommand())
+	add("author", a.newCommand(), a.runCommand())
 	root.AddCommand(a.versionCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
