@@ -37,7 +37,7 @@ type checked struct {
 }
 
 func TestKafkaEveryMessageIsAppliedOnceAndInOrder(t *testing.T) {
-	const n = 100_000
+	n := sized(100_000, 400_000)
 	topic, label := topicOf(t, 3), labelOf(t)
 	require.NoError(t, produce(t.Context(), topic, 0, n))
 	p := serve(t)
@@ -75,7 +75,9 @@ func TestKafkaEveryMessageIsAppliedOnceAndInOrder(t *testing.T) {
 }
 
 func TestKafkaNothingIsLostWhenTheServerIsKilled(t *testing.T) {
-	const n, kills, batch = 60_000, 3, 500
+	const batch = 500
+	kills := sized(3, 10)
+	n := 20_000 * kills
 	topic, label := topicOf(t, 3), labelOf(t)
 	require.NoError(t, produce(t.Context(), topic, 0, n/2))
 	p := serve(t)
@@ -86,7 +88,7 @@ func TestKafkaNothingIsLostWhenTheServerIsKilled(t *testing.T) {
 	produced := make(chan error, 1)
 	go func() { produced <- produce(t.Context(), topic, n/2, n) }()
 	for kill := range kills {
-		target := int64(n / 10 * (kill + 1))
+		target := int64(n / (2 * kills) * (kill + 1))
 		p.await("killed", "a batch is being executed", func(s graphmill.StreamStatus) bool {
 			var done int64
 			for _, part := range s.Partitions {

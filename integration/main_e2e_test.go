@@ -87,4 +87,13 @@ func buildProgram(ctx context.Context) error {
 	return nil
 }
 
+// sized returns the size of a test: whole in make e2e-full, else a cut of it that
+// shows the same in less time.
+func sized(cut, whole int) int {
+	if os.Getenv("GRAPHMILL_E2E_FULL") != "" {
+		return whole
+	}
+	return cut
+}
+
 func pluginPath(name string) string { return filepath.Join(world.dir, "bin", "plugins", name+".wasm") }
