@@ -47,8 +47,9 @@ func alloc(size uint32) unsafe.Pointer {
 	if uint32(cap(instance.input)) < size {
 		old := len(instance.input)
 		instance.input = nil
-		collectAfter(old)
-		instance.input = make([]byte, max(size+size/8, 4096))
+		bufferGrown(old)
+		instance.input = make([]byte, bufferSize(int(size)))
+		bufferGrown(0)
 	}
 	return unsafe.Pointer(unsafe.SliceData(instance.input))
 }

@@ -13,21 +13,23 @@
 //
 //	var seen = graphmill.NewQuery(`MERGE (u:User {id: $id}) SET u.name = $name`, "id", "name")
 //
+//	var (
+//		user json.Shape
+//		id   = user.Int("id")
+//		name = user.OptText("name")
+//	)
+//
 //	//go:wasmexport transform
 //	func transform(batch graphmill.Request) graphmill.Response {
-//		return graphmill.PerMessage(batch, user)
+//		return graphmill.PerMessage(batch, mergeUser)
 //	}
 //
-//	func user(m graphmill.Message, out *graphmill.Output) error {
+//	func mergeUser(m graphmill.Message, out graphmill.Output) error {
 //		var event json.Object
-//		if err := event.Parse(m.Payload()); err != nil {
+//		if err := event.Parse(&user, m.Payload()); err != nil {
 //			return err
 //		}
-//		id, name := event.Int("id"), event.OptText("name")
-//		if err := event.Err(); err != nil {
-//			return err
-//		}
-//		out.Statement(seen).Int(id).Text(name)
+//		out.Statement(seen).Int(event.Int(id)).Text(event.Text(name))
 //		return nil
 //	}
 //

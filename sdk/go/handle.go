@@ -25,7 +25,6 @@ func (c *call) perMessage(handle func(m Message, out Output) error) {
 		if err != nil || r.problem != nil {
 			r.takeBack(uint32(i), n, statements, err)
 		}
-		r.done = i + 1
 	}
 }
 
@@ -64,7 +63,7 @@ func (c *call) open(frame []byte, perBatch bool) {
 		c.response.failWhole(err)
 		return
 	}
-	c.response.total, c.response.requestSize = c.batch.Len(), len(frame)
+	c.response.total = c.batch.Len()
 }
 
 // finish completes the response frame.

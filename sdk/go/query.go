@@ -73,6 +73,50 @@ func (q *Query) takes() string {
 	return s + ")"
 }
 
+// queryTable numbers the queries that a response uses.
+type queryTable struct {
+	list []*Query
+	last uint32            // the number asked for last
+	many map[*Query]uint32 // once there are more than a few
+}
+
+func (t *queryTable) reset() {
+	clear(t.list)
+	t.list, t.last = t.list[:0], 0
+	clear(t.many)
+}
+
+// index returns the number of a query, most often that of the one before.
+func (t *queryTable) index(q *Query) uint32 {
+	if int(t.last) < len(t.list) && t.list[t.last] == q {
+		return t.last
+	}
+	return t.search(q)
+}
+
+func (t *queryTable) search(q *Query) uint32 {
+	const few = 8
+	for i, known := range t.list[:min(few, len(t.list))] {
+		if known == q {
+			t.last = uint32(i)
+			return t.last
+		}
+	}
+	if i, ok := t.many[q]; ok {
+		t.last = i
+		return i
+	}
+	t.last = uint32(len(t.list))
+	t.list = append(t.list, q)
+	if len(t.list) > few {
+		if t.many == nil {
+			t.many = make(map[*Query]uint32)
+		}
+		t.many[q] = t.last
+	}
+	return t.last
+}
+
 // clip cuts a text for an error message.
 func clip(s string) string {
 	const most = 60

@@ -2,7 +2,6 @@ package graphmill
 
 import (
 	"errors"
-	"runtime"
 )
 
 // response builds the answer to one batch. Values go straight into the frame as
@@ -53,9 +52,7 @@ type response struct {
 
 	limit int // bytes that the frame may have
 
-	// How far the batch is, to foretell the size of the frame: messages done, of
-	// so many, in so many bytes. done stays 0 in a handler of whole batches.
-	done, total, requestSize int
+	total int // messages of the batch
 }
 
 // level keeps response.count, after and header while an inner list or map is
@@ -81,15 +78,12 @@ const (
 	// slack is what a value of fixed size needs at most, and a short string with
 	// the eight bytes that are cleared behind it.
 	slack = 1 + maxShort + 8
-
-	// initialSize of the frame's buffer.
-	initialSize = 64 << 10
 )
 
 // reset makes ready for the next batch.
 func (r *response) reset(perBatch bool) {
 	if r.buf == nil {
-		r.buf = make([]byte, initialSize)
+		r.buf = make([]byte, bufferSize(0))
 		r.soft = len(r.buf) - slack
 	}
 	if r.limit == 0 {
@@ -101,7 +95,7 @@ func (r *response) reset(perBatch bool) {
 	r.failures = r.failures[:0]
 	clear(r.failed)
 	r.perBatch, r.whole, r.problem = perBatch, nil, nil
-	r.done, r.total, r.requestSize = 0, 0, 0
+	r.total = 0
 	r.close()
 }
 
@@ -342,33 +336,17 @@ func (r *response) grow(size int) bool {
 	return false
 }
 
-// reserve makes room for size more bytes. Linear memory is scarce and the old
-// buffer is needed until the new one is filled, so it grows to what the whole
-// batch is likely to need, going by the messages done, at least by half.
+// reserve makes room for size more bytes.
 func (r *response) reserve(size int) {
 	needed := r.n + size
 	if needed <= len(r.buf) {
 		return
 	}
-	likely := needed
-	if r.done > 0 {
-		likely = min(needed/r.done*r.total, r.requestSize)
-	}
-	size = min(max(needed+needed/2, likely+likely/8), r.limit)
-	grown := make([]byte, max(needed, size))
+	grown := make([]byte, max(needed, min(bufferSize(needed), r.limit)))
 	copy(grown, r.buf[:r.n])
 	old := len(r.buf)
 	r.buf, r.soft = grown, len(grown)-slack
-	collectAfter(old)
-}
-
-// collectAfter collects garbage if a buffer of this size has just become garbage.
-// The collector would wait for the memory in use to double, which may be more
-// than the host allows.
-func collectAfter(size int) {
-	if size >= 1<<20 {
-		runtime.GC()
-	}
+	bufferGrown(old)
 }
 
 // dropFailed takes out the statements of messages that have failed, which a
@@ -398,48 +376,4 @@ func (r *response) putRef(ref int, s string) {
 	le.PutUint32(r.buf[ref:], uint32(r.n))
 	le.PutUint32(r.buf[ref+4:], uint32(len(s)))
 	r.n += copy(r.buf[r.n:], s)
-}
-
-// queryTable numbers the queries that a response uses.
-type queryTable struct {
-	list []*Query
-	last uint32            // the number asked for last
-	many map[*Query]uint32 // once there are more than a few
-}
-
-func (t *queryTable) reset() {
-	clear(t.list)
-	t.list, t.last = t.list[:0], 0
-	clear(t.many)
-}
-
-// index returns the number of a query, most often that of the one before.
-func (t *queryTable) index(q *Query) uint32 {
-	if int(t.last) < len(t.list) && t.list[t.last] == q {
-		return t.last
-	}
-	return t.search(q)
-}
-
-func (t *queryTable) search(q *Query) uint32 {
-	const few = 8
-	for i, known := range t.list[:min(few, len(t.list))] {
-		if known == q {
-			t.last = uint32(i)
-			return t.last
-		}
-	}
-	if i, ok := t.many[q]; ok {
-		t.last = i
-		return i
-	}
-	t.last = uint32(len(t.list))
-	t.list = append(t.list, q)
-	if len(t.list) > few {
-		if t.many == nil {
-			t.many = make(map[*Query]uint32)
-		}
-		t.many[q] = t.last
-	}
-	return t.last
 }

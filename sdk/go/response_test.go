@@ -108,32 +108,6 @@ func TestBatchOverItsLimit(t *testing.T) {
 	}
 }
 
-// The buffer grows to what the batch will need, not by doubling again and again.
-func TestBufferFollowsTheBatch(t *testing.T) {
-	const count, size = 1000, 4096
-	payload := make([]byte, size)
-	frame := append(request(count), make([]byte, count*size)...) // as large as its payloads would make it
-	var c call
-	c.open(frame, false)
-	grown, last := 0, 0
-	c.perMessage(func(Message, Output) error { return nil })
-	c.open(frame, false)
-	c.perMessage(func(_ Message, out Output) error {
-		out.Statement(blob).Bytes(payload)
-		if len(c.response.buf) != last {
-			last = len(c.response.buf)
-			grown++
-		}
-		return nil
-	})
-	if got := len(c.finish()); len(c.response.buf) > got*5/4 {
-		t.Errorf("%d bytes hold an answer of %d", len(c.response.buf), got)
-	}
-	if grown > 4 {
-		t.Errorf("the buffer grew %d times", grown)
-	}
-}
-
 func TestBuffersAreUsedAgain(t *testing.T) {
 	var c call
 	frame := request(100)

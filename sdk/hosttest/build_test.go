@@ -5,6 +5,7 @@ package hosttest_test
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,8 @@ import (
 // module.
 func build(t testing.TB, dir string) []byte {
 	t.Helper()
+	readSources(t, "../go")
+	readSources(t, dir)
 	out := filepath.Join(t.TempDir(), "module.wasm")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-buildmode=c-shared", "-trimpath", "-ldflags=-s -w", "-o", out, ".")
 	cmd.Dir = dir
@@ -28,6 +31,19 @@ func build(t testing.TB, dir string) []byte {
 	wasm, err := os.ReadFile(out)
 	require.NoError(t, err)
 	return wasm
+}
+
+// readSources opens the Go files in and below dir. The Go command takes notice, and
+// does not repeat the result of an earlier test once one of them has changed; what
+// the build reads it does not see.
+func readSources(t testing.TB, dir string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && (filepath.Ext(path) == ".go" || filepath.Base(path) == "go.mod") {
+			_, err = os.ReadFile(path)
+		}
+		return err
+	}))
 }
 
 // load makes a module ready in a host of its own.

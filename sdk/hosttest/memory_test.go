@@ -1,0 +1,42 @@
+package hosttest_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/wasmhost"
+)
+
+// A batch may have 16 MiB and an instance has 64 MiB, both by default. The frame comes
+// in whole, the answer is as large, both grow from one batch to the next, and handlers
+// leave garbage meanwhile.
+func TestBatchesOfTheLargestSizeFit(t *testing.T) {
+	m := load(t, build(t, "testdata/garbage"))
+	for _, c := range []struct {
+		situation string
+		kib       []int // of each batch's payloads, of which there are a thousand
+	}{
+		{"the largest at once", []int{16, 16, 16}},
+		{"growing little by little", []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}},
+		{"growing in large steps", []int{1, 9, 14, 16}},
+		{"small ones in between", []int{12, 1, 16, 1, 16}},
+	} {
+		t.Run(c.situation, func(t *testing.T) {
+			i := start(t, m, wasmhost.InstanceConfig{Function: "transform"})
+			for _, kib := range c.kib {
+				messages := make([]graphmill.Message, 1000)
+				for k := range messages {
+					messages[k] = graphmill.Message{Topic: "t", BrokerTime: -1, Payload: bytes.Repeat([]byte("x"), kib<<10)}
+				}
+				out, err := i.Transform(t.Context(), graphmill.SourceKafka, messages)
+				require.NoError(t, err, "%d KiB a message, %d KiB of memory", kib, i.Memory()>>10)
+				require.Len(t, out.Statements, len(messages))
+				require.Len(t, out.Statements[999].Values[0], kib<<10)
+				t.Logf("%d KiB a message: %d KiB of memory", kib, i.Memory()>>10)
+			}
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package hosttest_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/wasmhost"
+)
+
+func payloads(texts ...string) []graphmill.Message {
+	messages := make([]graphmill.Message, len(texts))
+	for i, text := range texts {
+		messages[i] = graphmill.Message{Topic: "t", Offset: int64(i), Payload: []byte(text), BrokerTime: -1}
+	}
+	return messages
+}
+
+func TestMovies(t *testing.T) {
+	m := load(t, build(t, "../../plugins/movies"))
+	require.Equal(t, []string{"transform"}, m.Transformations())
+
+	t.Run("ratings", func(t *testing.T) {
+		messages := payloads(`{"userId":1,"movieId":42,"rating":4.5,"title":"Brazil"}`, "no JSON", "", `{"userId":2,"movieId":42,"rating":5}`)
+		messages[2].Payload = nil
+		out, err := start(t, m, wasmhost.InstanceConfig{Function: "transform"}).Transform(t.Context(), graphmill.SourceKafka, messages)
+		require.NoError(t, err)
+		require.Equal(t, []graphmill.Failure{{Message: 1, Text: "not JSON: null should stand at byte 1"}}, out.Failures)
+		require.Len(t, out.Statements, 2)
+		require.Equal(t, []string{"userId", "movieId", "title", "rating"}, out.Statements[0].Query.Names)
+		require.Equal(t, []any{int64(1), int64(42), "Brazil", 4.5}, out.Statements[0].Values)
+		require.Equal(t, []any{int64(2), int64(42), nil, 5.0}, out.Statements[1].Values)
+		require.Equal(t, 3, out.Statements[1].Message)
+		require.Same(t, out.Statements[0].Query, out.Statements[1].Query)
+	})
+
+	t.Run("no settings", func(t *testing.T) {
+		_, err := m.Instantiate(t.Context(), wasmhost.InstanceConfig{Function: "transform", Settings: map[string]string{"colour": "red"}})
+		require.ErrorContains(t, err, `this transformation has no settings, "colour" was given`)
+	})
+}
+
+func TestCypher(t *testing.T) {
+	m := load(t, build(t, "../../plugins/cypher"))
+	require.Equal(t, []string{"event", "transform"}, m.Transformations())
+
+	t.Run("fields of events", func(t *testing.T) {
+		for _, function := range m.Transformations() {
+			i := start(t, m, wasmhost.InstanceConfig{Function: function, Settings: map[string]string{"query": "MERGE (u:User {id: $event.userId}) SET u.seen = $timestamp;"}})
+			for round := range 2 {
+				messages := payloads(`{"userId":7,"more":[1,2]}`, `{"userId":"8"}`)
+				messages[1].Timestamp = int64(round)
+				out, err := i.Transform(t.Context(), graphmill.SourceKafka, messages)
+				require.NoError(t, err)
+				require.Empty(t, out.Failures)
+				require.Len(t, out.Statements, 2)
+				require.Equal(t, "MERGE (u:User {id: $event.userId}) SET u.seen = $timestamp", out.Statements[0].Query.Text)
+				require.Equal(t, map[string]any{"event": map[string]any{"userId": int64(7)}, "timestamp": int64(0)}, out.Statements[0].Parameters())
+				require.Equal(t, map[string]any{"event": map[string]any{"userId": "8"}, "timestamp": int64(round)}, out.Statements[1].Parameters())
+			}
+		}
+	})
+
+	t.Run("settings that are refused", func(t *testing.T) {
+		for _, c := range []struct{ name, value, want string }{
+			{"qeury", "RETURN 1", "unknown setting"},
+			{"query", "RETURN $evnt", "it uses $evnt"},
+			{"query", "", "it is empty"},
+		} {
+			_, err := m.Instantiate(t.Context(), wasmhost.InstanceConfig{Function: "event", Settings: map[string]string{c.name: c.value}})
+			var f *graphmill.Fault
+			require.ErrorAs(t, err, &f)
+			require.Equal(t, graphmill.FaultSetup, f.Class)
+			require.Contains(t, f.Text, c.want)
+		}
+	})
+}
