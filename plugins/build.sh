@@ -3,8 +3,12 @@
 # directory given). Go itself sees what has changed. The bytes depend on the sources
 # and the version of Go only, not on where and when they are built.
 set -euo pipefail
+case ${1:-} in
+'') out=../bin/plugins ;;
+/*) out=$1 ;;
+*) out=$PWD/$1 ;;
+esac
 cd "$(dirname "$0")"
-out=${1:-../bin/plugins}
 mkdir -p "$out"
 
 # The host's own settings must not leak into the modules.

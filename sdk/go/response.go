@@ -1,8 +1,6 @@
 package graphmill
 
-import (
-	"errors"
-)
+import "errors"
 
 // response builds the answer to one batch. Values go straight into the frame as
 // they are given; the tables and texts are written behind them at the end, so
