@@ -42,6 +42,8 @@ type service struct {
 	cfg    Config
 	log    *slog.Logger
 	huma   huma.API
+
+	largeJSON chan struct{} // holds a value for each large JSON body in hand
 }
 
 // New returns the handler of everything that Graphmill serves over HTTP. It
@@ -78,7 +80,7 @@ func newService(engine Engine, cfg Config) *service {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &service{engine: engine, cfg: cfg, log: cfg.Logger}
+	return &service{engine: engine, cfg: cfg, log: cfg.Logger, largeJSON: make(chan struct{}, maxLargeJSON)}
 }
 
 // describe registers every operation on mux and completes the description.

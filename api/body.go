@@ -23,6 +23,12 @@ const (
 
 	maxJSONBytes = 16 << 20
 
+	// A JSON body of more than largeJSONBytes is decoded and worked on beside
+	// one other of its kind at most; more wait. What it is decoded into takes
+	// many times its size.
+	largeJSONBytes = 1 << 20
+	maxLargeJSON   = 2
+
 	// bodyTimeout ends a body that trickles in. Generous, since a module may
 	// come over a slow line.
 	bodyTimeout = 5 * time.Minute
@@ -74,6 +80,28 @@ func takeBody(w http.ResponseWriter, r *http.Request, op *huma.Operation, limit 
 	r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, body))
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return r, nil
+}
+
+// admit checks a JSON body before huma decodes it, and waits with a large one
+// until few others are in hand. done ends the turn of the request.
+func (s *service) admit(r *http.Request, op *huma.Operation) (done func(), err error) {
+	done = func() {}
+	body := rawBody(r.Context())
+	if len(body) == 0 || op.RequestBody.Content[jsonType] == nil {
+		return done, nil
+	}
+	if err := checkJSON(body, op.RequestBody.Content[jsonType].Schema, s.huma.OpenAPI().Components.Schemas); err != nil {
+		return done, err
+	}
+	if len(body) <= largeJSONBytes {
+		return done, nil
+	}
+	select {
+	case s.largeJSON <- struct{}{}:
+		return func() { <-s.largeJSON }, nil
+	case <-r.Context().Done():
+		return done, r.Context().Err()
+	}
 }
 
 func missingBody(op *huma.Operation) error {

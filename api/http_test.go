@@ -40,6 +40,10 @@ func TestBadRequestsNameWhatIsWrong(t *testing.T) {
 		"bad name":                  {request{method: "GET", path: "/api/v1/streams/a%20b"}, 422, "invalid", "name", `' '`},
 		"name with a slash":         {request{method: "POST", path: "/api/v1/streams/a%2Fb:start"}, 422, "invalid", "name", `'/'`},
 		"unknown parameter":         {request{method: "GET", path: "/api/v1/streams?wtch=true"}, 422, "invalid", "wtch", "no such query parameter"},
+		"very long parameter":       {request{method: "GET", path: "/api/v1/streams?" + strings.Repeat("x", 5000)}, 422, "invalid", strings.Repeat("x", 200) + "...", "no such query parameter"},
+		"parameter twice":           {request{method: "PUT", path: "/api/v1/modules/m?activate=true&activate=false", contentType: "application/wasm", body: "x"}, 422, "invalid", "activate", "given twice"},
+		"broken query":              {request{method: "GET", path: "/api/v1/streams?a=%zz"}, 400, "malformed", "", "%zz"},
+		"semicolon in the query":    {request{method: "GET", path: "/api/v1/streams?a;b"}, 400, "malformed", "", "semicolon"},
 		"unknown parameter, near":   {request{method: "PUT", path: "/api/v1/modules/m?activat=false", contentType: "application/wasm", body: "x"}, 422, "invalid", "activat", "did you mean activate?"},
 		"parameter of another type": {request{method: "PUT", path: "/api/v1/modules/m?activate=maybe", contentType: "application/wasm", body: "x"}, 422, "invalid", "activate", "boolean"},
 		"version that is no number": {request{method: "GET", path: "/api/v1/modules/m/versions/two"}, 422, "invalid", "version", "integer"},
@@ -62,7 +66,17 @@ func TestBadRequestsNameWhatIsWrong(t *testing.T) {
 		"wrong type inside":  {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: `{"name":"s","topics":["t",7],"transform":"m"}`}, 422, "invalid", "topics[1]", "expected string"},
 		"negative size":      {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: good + `,"batch_size":-1}`}, 422, "invalid", "batch_size", ">= 1"},
 		"zero size":          {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: good + `,"batch_bytes":0}`}, 422, "invalid", "batch_bytes", ">= 1"},
-		"huge number":        {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: good + `,"batch_bytes":1e300}`}, 422, "invalid", "", "batch_bytes"},
+		"huge number":        {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: good + `,"batch_bytes":1e300}`}, 422, "invalid", "batch_bytes", "1e300 is no integer"},
+		"float for integer":  {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: good + `,"batch_size":1e3}`}, 422, "invalid", "batch_size", "digits alone"},
+		"number over int32":  {request{method: "POST", path: "/api/v1/modules/m/transformations/f:run", contentType: jsonType, body: `{"messages":[{},{"partition":3000000000}]}`}, 422, "invalid", "messages[1].partition", "32 bits"},
+		"field twice":        {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: good + `,"name":"t"}`}, 422, "invalid", "name", "given twice"},
+		"setting twice":      {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: good + `,"settings":{"a":"1","a":"2"}}`}, 422, "invalid", "settings.a", "given twice"},
+		"field in capitals":  {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: `{"Name":"s","topics":["t"],"transform":"m"}`}, 422, "invalid", "Name", "did you mean name?"},
+		"capitals inside":    {request{method: "POST", path: "/api/v1/modules/m/transformations/f:run", contentType: jsonType, body: `{"messages":[{},{"Payload":"x"}]}`}, 422, "invalid", "messages[1].Payload", "did you mean payload?"},
+		"no UTF-8":           {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: good + ",\"settings\":{\"a\":\"\xff\"}}"}, 400, "malformed", "", "no valid UTF-8, first at byte"},
+		"nested too deep":    {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: `{"name":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}"}, 422, "invalid", "name" + strings.Repeat("[0]", 64), "more than 64 deep"},
+		"too many values":    {request{method: "POST", path: "/api/v1/modules/m/transformations/f:run", contentType: jsonType, body: `{"messages":[` + strings.Repeat("{},", 500_000) + "{}]}"}, 413, "too_large", "", "500000 values"},
+		"binary header":      {request{method: "POST", path: "/api/v1/modules/m/transformations/f:run", contentType: jsonType, body: `{"messages":[{"headers":[["k",{"base64":"YQ==","more":"YQ=="}]]}]}`}, 422, "invalid", "", "headers: the value"},
 		"null list":          {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: `{"name":"s","topics":null,"transform":"m"}`}, 422, "invalid", "topics", "expected array"},
 		"not one of":         {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: good + `,"coalesce":"maybe"}`}, 422, "invalid", "coalesce", "on, off"},
 		"option of start":    {request{method: "POST", path: "/api/v1/streams/s:start", contentType: jsonType, body: `{"batch_limit":1}`}, 422, "invalid", "batch_limit", "no such field"},
@@ -102,6 +116,15 @@ func TestSeveralWrongFieldsAreAllTold(t *testing.T) {
 	})
 	require.Len(t, body["errors"], 3)
 	require.NotContains(t, fmt.Sprint(body), "hunter2", "values of a request are not echoed")
+}
+
+func TestAnswerToManyWrongFieldsIsBounded(t *testing.T) {
+	base := serve(t, &stub{}, api.Config{})
+	_, _, body := send(t, base, request{
+		method: "POST", path: "/api/v1/streams", contentType: jsonType,
+		body: `{"name":"s","transform":"m","topics":[` + strings.Repeat("1,", 10_000) + `1]}`,
+	})
+	require.Len(t, body["errors"], 20)
 }
 
 func TestErrorsOfTheEngineGetTheirStatus(t *testing.T) {
@@ -209,6 +232,7 @@ func TestWebPagesAreKeptOut(t *testing.T) {
 	require.Equal(t, 403, start(local, map[string]string{"Sec-Fetch-Site": "cross-site"}))
 	require.Equal(t, 403, start(local, map[string]string{"Host": "rebound.example"}))
 	require.Equal(t, 403, start(local, map[string]string{"Host": "127.0.0.1.evil.example"}))
+	require.Equal(t, 403, start(local, map[string]string{"Host": "127.0.0.1:evil.example"}))
 
 	public := serve(t, e, api.Config{})
 	require.Equal(t, 200, start(public, map[string]string{"Host": "graphmill.internal"}))

@@ -55,17 +55,15 @@ func (h *Header) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("headers: the key %.60q is not a string", pair[0])
 	}
 	var text *string
-	var binary struct {
-		Base64 []byte `json:"base64"`
-	}
+	var binary map[string][]byte
 	switch {
 	case json.Unmarshal(pair[1], &text) == nil:
 		*h = Header{Key: key}
 		if text != nil {
 			h.Value = []byte(*text)
 		}
-	case json.Unmarshal(pair[1], &binary) == nil && binary.Base64 != nil:
-		*h = Header{Key: key, Value: binary.Base64}
+	case json.Unmarshal(pair[1], &binary) == nil && len(binary) == 1 && binary["base64"] != nil:
+		*h = Header{Key: key, Value: binary["base64"]}
 	default:
 		return fmt.Errorf(`headers: the value %.60q is neither a string, null nor {"base64": "..."}`, pair[1])
 	}

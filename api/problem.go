@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/validation"
@@ -28,8 +29,25 @@ type Problem struct {
 	Code      string       `json:"code" doc:"A stable word for programs, such as stream_exists."`
 	Field     string       `json:"field,omitempty" doc:"The field or parameter that is wrong."`
 	NextStep  string       `json:"next_step,omitempty" doc:"What to do about it, a sentence or a command."`
-	Errors    []FieldError `json:"errors,omitempty" doc:"All fields that are wrong, where they are more than one."`
+	Errors    []FieldError `json:"errors,omitempty" doc:"Fields that are wrong, where they are more than one; 20 at most."`
 	RequestID string       `json:"request_id,omitempty" doc:"Finds the request in the server's log."`
+}
+
+// Bounds of what an answer repeats of a request.
+const (
+	maxFieldErrors = 20
+	maxFieldBytes  = 200
+)
+
+// cut shortens a text to n bytes at most, in front of a character.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "..."
 }
 
 // FieldError is one of several wrong fields of a request.
@@ -159,8 +177,9 @@ func (s *service) fromHuma(ctx huma.Context, _ string, v any) (any, error) {
 	default:
 		p = newProblem(m.Status, "invalid", "%s", m.Detail)
 	}
-	fields := make([]FieldError, 0, len(m.Errors))
-	for _, d := range m.Errors {
+	told := m.Errors[:min(len(m.Errors), maxFieldErrors)]
+	fields := make([]FieldError, 0, len(told))
+	for _, d := range told {
 		fields = append(fields, s.fieldError(ctx.Operation(), d))
 	}
 	if len(fields) > 0 {
@@ -179,6 +198,7 @@ func (s *service) fromHuma(ctx huma.Context, _ string, v any) (any, error) {
 // and tells a missing field as an error of its parent.
 func (s *service) fieldError(op *huma.Operation, d *huma.ErrorDetail) FieldError {
 	where, field, _ := strings.Cut(d.Location, ".")
+	field = cut(field, maxFieldBytes)
 	var missing string
 	if _, err := fmt.Sscanf(d.Message, validation.MsgExpectedRequiredProperty, &missing); err == nil {
 		if field != "" {

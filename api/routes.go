@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 
@@ -25,13 +26,40 @@ func (a *routes) Handle(op *huma.Operation, handle func(huma.Context)) {
 	limit := op.MaxBodyBytes
 	op.MaxBodyBytes, op.BodyReadTimeout = -1, 0 // takeBody sees to both
 	a.MethodFunc(op.Method, actionPath(op.Path), func(w http.ResponseWriter, r *http.Request) {
-		r, err := takeBody(w, r, op, limit)
+		err := checkQuery(r.URL.RawQuery)
+		if err == nil {
+			r, err = takeBody(w, r, op, limit)
+		}
+		if err == nil {
+			var done func()
+			if done, err = a.service.admit(r, op); err == nil {
+				defer done()
+			}
+		}
 		if err != nil {
 			a.service.fail(w, r, err)
 			return
 		}
 		handle(humachi.NewContext(op, r, w))
 	})
+}
+
+// checkQuery refuses a query that net/url would read in part, and a parameter
+// that is given twice, of which only the first would count.
+func checkQuery(raw string) error {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return newProblem(http.StatusBadRequest, "malformed", "the query of the URL cannot be read: %s", cut(err.Error(), maxFieldBytes))
+	}
+	for name, values := range query {
+		if len(values) > 1 {
+			name = cut(name, maxFieldBytes)
+			p := newProblem(http.StatusUnprocessableEntity, "invalid", "%s: is given twice", name)
+			p.Field = name
+			return p
+		}
+	}
+	return nil
 }
 
 // actionPath parts the action from the last segment of a path: /streams/s:stop
