@@ -16,28 +16,70 @@ const (
 	MaxCheckTimeout = 10 * time.Minute
 )
 
+// maxCheckBytes is how much of messages and statements a check holds. Once it
+// has as much it returns what it has; the first batch is returned whatever its
+// size, which the stream's own options bound.
+const maxCheckBytes = 64 << 20
+
 // CheckStream reads what the stream would read and tells which statements it
 // would execute. It reads outside the stream's group, commits nothing and
-// executes nothing, whether the stream runs or not. When the time is over it
-// returns the batches that it has, and an error of KindTimeout where there is
-// none.
+// executes nothing, whether the stream runs or not. It returns fewer batches
+// than asked for when the time is over, or when they are large together (64
+// MiB).
+//
+// Errors: KindTimeout (check_timeout) where no message came; KindInvalid
+// (transformation_failed) where the transformation fails as a whole;
+// KindUnavailable while the broker or a topic is not there; KindConflict where
+// the stream could not start either.
 func (s *Server) CheckStream(ctx context.Context, name string, r CheckRequest) ([]CheckBatch, error) {
-	if r.BatchLimit < 1 || r.BatchLimit > MaxCheckBatches {
-		return nil, graphmill.Invalid("batch_limit", "%d is outside of 1 to %d", r.BatchLimit, MaxCheckBatches)
-	}
-	if r.Timeout < time.Millisecond || r.Timeout > MaxCheckTimeout {
-		return nil, graphmill.Invalid("timeout_ms", "%d is outside of 1 to %d", r.Timeout.Milliseconds(), MaxCheckTimeout.Milliseconds())
-	}
-	if r.From != "committed" {
-		if _, err := graphmill.ParseStart("from", r.From); err != nil {
-			return nil, graphmill.Invalid("from", "%q is neither committed, earliest, latest nor a time such as 2026-01-31T12:00:00Z", r.From)
-		}
+	if err := r.validate(); err != nil {
+		return nil, err
 	}
 	st, err := s.stream(name)
 	if err != nil {
 		return nil, err
 	}
-	spec := st.record().Spec
+	limited, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	batches, err := s.check(limited, st.record().Spec, r)
+	switch {
+	case err == nil:
+		return batches, nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("check stream %q: %w", name, ctx.Err())
+	case limited.Err() != nil && len(batches) > 0:
+		return batches, nil
+	}
+	if f, ok := asFault(err); ok {
+		return nil, refusal(f)
+	}
+	if limited.Err() != nil {
+		return nil, &graphmill.Error{Kind: graphmill.KindTimeout, Code: "check_timeout",
+			Text: fmt.Sprintf("no message of stream %q came within %v, reading from %q", name, r.Timeout, r.From),
+			Next: `wait for new messages with a longer timeout, or look at old ones with from "earliest"`}
+	}
+	return nil, err
+}
+
+func (r CheckRequest) validate() error {
+	if r.BatchLimit < 1 || r.BatchLimit > MaxCheckBatches {
+		return graphmill.Invalid("batch_limit", "%d is outside of 1 to %d", r.BatchLimit, MaxCheckBatches)
+	}
+	if r.Timeout < time.Millisecond || r.Timeout > MaxCheckTimeout {
+		return graphmill.Invalid("timeout_ms", "%d is outside of 1 to %d", r.Timeout.Milliseconds(), MaxCheckTimeout.Milliseconds())
+	}
+	if r.From == kafka.FromCommitted {
+		return nil
+	}
+	if _, err := graphmill.ParseStart("from", r.From); err != nil {
+		return graphmill.Invalid("from", "%q is neither committed, earliest, latest nor a time such as 2026-01-31T12:00:00Z", r.From)
+	}
+	return nil
+}
+
+// check reads and transforms, with a reader and an instance of its own. With an
+// error it returns the batches from before.
+func (s *Server) check(ctx context.Context, spec graphmill.StreamSpec, r CheckRequest) ([]CheckBatch, error) {
 	ref, err := graphmill.ParseTransformationRef(spec.Transform)
 	if err != nil {
 		return nil, err
@@ -47,11 +89,17 @@ func (s *Server) CheckStream(ctx context.Context, name string, r CheckRequest) (
 		return nil, err
 	}
 	defer t.close(ctx)
+	instance, err := t.wasm.Instantiate(ctx, instanceConfig(spec, ref.Function))
+	if err != nil {
+		return nil, transformationFailed(err, nil)
+	}
+	defer instance.Close(context.WithoutCancel(ctx))
+
 	cfg, err := s.kafkaConfig(spec)
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Known, err = s.catalog.Positions(ctx, name); err != nil {
+	if cfg.Known, err = s.catalog.Positions(ctx, spec.Name); err != nil {
 		return nil, err
 	}
 	reader, err := kafka.NewReader(cfg, r.From)
@@ -60,37 +108,10 @@ func (s *Server) CheckStream(ctx context.Context, name string, r CheckRequest) (
 	}
 	defer reader.Close()
 
-	limited, cancel := context.WithTimeout(ctx, r.Timeout)
-	defer cancel()
-	batches, err := check(limited, spec, t, reader, r.BatchLimit)
-	switch {
-	case err == nil:
-		return batches, nil
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("check stream %q: %w", name, ctx.Err())
-	case limited.Err() != nil && len(batches) > 0:
-		return batches, nil
-	case limited.Err() != nil:
-		return nil, &graphmill.Error{Kind: graphmill.KindTimeout, Code: "check_timeout",
-			Text: fmt.Sprintf("no message of stream %q came within %v, reading from %q", name, r.Timeout, r.From),
-			Next: `wait for new messages with a longer timeout, or look at old ones with from "earliest"`}
-	}
-	if f, ok := asFault(err); ok && f.Class != graphmill.FaultMessage {
-		return nil, &graphmill.Error{Kind: graphmill.KindUnavailable, Code: f.Code, Text: f.Text, Next: f.Next, Err: f.Err}
-	}
-	return nil, transformationFailed(err)
-}
-
-// check collects and transforms batches with an instance of its own.
-func check(ctx context.Context, spec graphmill.StreamSpec, t *transformation, reader batching.Fetcher, limit int) ([]CheckBatch, error) {
-	instance, err := t.wasm.Instantiate(ctx, instanceConfig(spec, t.ref.Function))
-	if err != nil {
-		return nil, transformationFailed(err)
-	}
-	defer instance.Close(context.WithoutCancel(ctx))
 	batcher := batching.New(batching.Policy{Size: spec.BatchSize, Bytes: spec.BatchBytes, Interval: spec.BatchInterval()}, reader)
 	var batches []CheckBatch
-	for len(batches) < limit {
+	var held int64
+	for len(batches) < r.BatchLimit && held < maxCheckBytes {
 		b, err := batcher.Next(ctx)
 		if err != nil {
 			return batches, err
@@ -98,11 +119,45 @@ func check(ctx context.Context, spec graphmill.StreamSpec, t *transformation, re
 		if len(b.Messages) > 0 {
 			out, err := instance.Transform(ctx, graphmill.SourceKafka, b.Messages)
 			if err != nil {
-				return batches, err
+				return batches, transformationFailed(err, func(i int) string {
+					m := &b.Messages[i]
+					return fmt.Sprintf("message %s@%d", graphmill.TopicPartition{Topic: m.Topic, Partition: m.Partition}, m.Offset)
+				})
 			}
 			batches = append(batches, CheckBatch{Messages: b.Messages, Output: out})
+			held += b.Bytes + sizeOf(out)
 		}
 		batcher.Completed()
 	}
 	return batches, nil
+}
+
+// sizeOf is about what the statements hold in memory, in bytes.
+func sizeOf(out graphmill.Output) int64 {
+	var n int64
+	for i := range out.Statements {
+		st := &out.Statements[i]
+		n += sizeOfValue(st.Values) + sizeOfValue(st.Params)
+	}
+	return n
+}
+
+func sizeOfValue(v graphmill.Value) int64 {
+	const word = 16 // of an interface or a string
+	n := int64(word)
+	switch v := v.(type) {
+	case string:
+		n += int64(len(v))
+	case []byte:
+		n += int64(len(v))
+	case []any:
+		for _, e := range v {
+			n += sizeOfValue(e)
+		}
+	case map[string]any:
+		for k, e := range v {
+			n += word + int64(len(k)) + sizeOfValue(e)
+		}
+	}
+	return n
 }

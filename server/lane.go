@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/graphmill/graphmill"
@@ -13,8 +14,9 @@ import (
 	"github.com/graphmill/graphmill/wasmhost"
 )
 
-// errAbandoned ends the execution of a batch that was not applied because
-// somebody waits for the lane: its partitions are revoked, or it shall end.
+// errAbandoned ends the execution of a batch because somebody waits for the
+// lane: its partitions are revoked, or it shall end. Unless a commit was under
+// way nothing was applied.
 var errAbandoned = errors.New("the batch was given up")
 
 // lane is one ordered pipeline: fetch, batch, transform, execute, acknowledge.
@@ -22,7 +24,8 @@ var errAbandoned = errors.New("the batch was given up")
 // more; nothing of n+1 is executed before n has been acknowledged.
 //
 // One goroutine owns a lane and changes its state (loop). Everybody else leaves
-// word and kicks it. A second goroutine, one at a time, executes a job.
+// word and kicks it; whatever it waits for, a kick brings it back to the top of
+// the loop at once. A second goroutine, one at a time, executes a job.
 type lane struct {
 	r *run
 
@@ -33,25 +36,17 @@ type lane struct {
 	instance  *wasmhost.Instance
 	queue     []*job // to be executed next, in order
 	executing *job   // being executed; nil: none
-	drained   bool   // the batcher has nothing more
+	collected bool   // the batcher has nothing more
 
 	wake chan struct{} // one kick is kept
 
 	mu          sync.Mutex // guards what follows
 	active      bool       // the loop takes revocations
-	kicked      bool
-	interrupt   context.CancelFunc // ends the Next under way
+	kicked      bool       // since the loop last looked
+	interrupt   context.CancelFunc
 	revocations []*revocation
 	next        map[graphmill.TopicPartition]graphmill.Position // where the next batch begins
 	stopBatcher func()
-}
-
-// revocation is word that partitions go away.
-type revocation struct {
-	ctx        context.Context // ends when the source waits no longer
-	partitions []graphmill.TopicPartition
-	lost       bool
-	done       chan struct{} // closed when the lane has finished with them
 }
 
 func newLane(r *run) *lane {
@@ -80,14 +75,14 @@ func (l *lane) kickLocked() {
 	}
 }
 
-// drain closes the batch that is being collected; the loop ends after it.
+// drain closes the batch that is being collected; the loop ends after it. It
+// kicks nobody: what is being prepared is to be finished.
 func (l *lane) drain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stopBatcher != nil {
 		l.stopBatcher()
 	}
-	l.kickLocked()
 }
 
 // assigned notes where partitions begin, before anything of them is fetched.
@@ -99,29 +94,8 @@ func (l *lane) assigned(positions []graphmill.Position) {
 	}
 }
 
-// revoked returns when the lane has finished with the partitions, or when ctx
-// ends. Whatever it still holds of them then is dropped before it fetches again.
-func (l *lane) revoked(ctx context.Context, partitions []graphmill.TopicPartition, lost bool) {
-	rev := &revocation{ctx: ctx, partitions: partitions, lost: lost, done: make(chan struct{})}
-	l.mu.Lock()
-	for _, tp := range partitions {
-		delete(l.next, tp)
-	}
-	if !l.active {
-		l.mu.Unlock()
-		return
-	}
-	l.revocations = append(l.revocations, rev)
-	l.kickLocked()
-	l.mu.Unlock()
-	select {
-	case <-rev.done:
-	case <-ctx.Done():
-	}
-}
-
 // loop runs the lane until the run is asked to end (nil), or cannot go on.
-func (l *lane) loop(ctx context.Context, source sources.Source) error {
+func (l *lane) loop(source sources.Source) error {
 	l.source = source
 	l.batcher = batching.New(batching.Policy{
 		Size:     l.r.spec.BatchSize,
@@ -137,27 +111,36 @@ func (l *lane) loop(ctx context.Context, source sources.Source) error {
 		if err := l.reap(); err != nil {
 			return err
 		}
-		switch {
-		case isClosed(l.r.halting):
+		if l.r.preparing.Err() != nil {
 			l.queue = nil
 			if l.executing == nil {
 				return nil
 			}
 			l.await()
-		case len(l.queue) == 0 && !l.drained:
-			if err := l.collect(ctx); err != nil {
-				return err
-			}
-		case l.executing != nil:
-			l.await()
-		case len(l.queue) == 0:
-			return nil
-		default:
-			if err := l.execute(ctx); err != nil {
-				return err
-			}
+			continue
+		}
+		if over, err := l.step(); over || err != nil {
+			return err
 		}
 	}
+}
+
+// step does the next thing there is to do. over says that there is nothing more.
+func (l *lane) step() (over bool, err error) {
+	if i := slices.IndexFunc(l.queue, func(j *job) bool { return !j.transformed }); i >= 0 {
+		l.transform(l.queue[i])
+		return false, nil
+	}
+	switch {
+	case len(l.queue) == 0 && !l.collected:
+		return false, l.collect()
+	case l.executing != nil:
+		l.await()
+		return false, nil
+	case len(l.queue) == 0:
+		return true, nil
+	}
+	return false, l.execute(l.queue[0])
 }
 
 // activate lets revocations and drain reach the loop.
@@ -166,7 +149,7 @@ func (l *lane) activate() {
 	defer l.mu.Unlock()
 	l.active = true
 	l.stopBatcher = l.batcher.Stop
-	if isClosed(l.r.draining) { // before there was a batcher
+	if l.r.askedToEnd() { // before there was a batcher
 		l.batcher.Stop()
 	}
 }
@@ -189,40 +172,29 @@ func (l *lane) deactivate() {
 	l.revocations = nil
 }
 
-func (l *lane) takeRevocations() []*revocation {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.kicked = false
-	revs := l.revocations
-	l.revocations = nil
-	return revs
-}
-
-// collect waits for the next batch and transforms it.
-func (l *lane) collect(ctx context.Context) error {
-	ctx, done := l.interruptible(ctx)
+// collect waits for the next batch.
+func (l *lane) collect() error {
+	ctx, done := l.interruptible()
 	batch, err := l.batcher.Next(ctx)
 	interrupted := ctx.Err() != nil
 	done()
 	switch {
 	case err == nil:
-		j := &job{batch: batch}
-		j.first = l.advance(batch.Positions)
-		l.queue = append(l.queue, j)
-		return l.transform(l.r.ctx, j)
+		l.queue = append(l.queue, &job{batch: batch, first: l.advance(batch.Positions)})
+		return nil
 	case errors.Is(err, io.EOF):
-		l.drained = true
+		l.collected = true
 		return nil
 	case interrupted:
-		return l.r.ctx.Err()
+		return nil
 	}
 	return fmt.Errorf("fetch: %w", err)
 }
 
-// interruptible returns a context that the next kick ends, or one since the
-// loop last looked.
-func (l *lane) interruptible(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancel(ctx)
+// interruptible returns a context for the preparation of batches that the next
+// kick ends, or one since the loop last looked.
+func (l *lane) interruptible() (context.Context, func()) {
+	ctx, cancel := context.WithCancel(l.r.preparing)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.interrupt = cancel
@@ -271,64 +243,34 @@ func (l *lane) reap() error {
 
 // execute starts the execution of the first job of the queue. None is under
 // way.
-func (l *lane) execute(ctx context.Context) error {
-	j := l.queue[0]
-	if !j.transformed {
-		if err := l.transform(ctx, j); err != nil {
-			return err
-		}
-	}
+func (l *lane) execute(j *job) error {
 	if j.refused != nil {
-		return j.refused
+		return l.refused(j)
+	}
+	if l.r.moduleChanged.Load() && !j.committed {
+		return l.follow() // and transform the job anew, if there is a new version
 	}
 	l.queue = l.queue[1:]
 	l.executing = j
-	jctx := j.begun(ctx)
+	j.begin(l.r.ctx)
 	go func() {
-		defer close(j.done)
-		defer j.cancel(nil)
-		if j.err = l.r.apply(jctx, l.source, j); j.err != nil {
-			l.kick() // the loop may be waiting for messages
-			return
+		err := l.r.apply(l.source, j)
+		if err == nil {
+			l.batcher.Completed()
 		}
-		l.batcher.Completed()
+		j.end(err)
+		if err != nil {
+			l.kick() // the loop may be waiting for messages
+		}
 	}()
 	return nil
 }
 
-// serve lets go of revoked partitions: what has been collected or prepared is
-// dropped, and a batch that is being executed is finished first, unless the
-// partitions are lost already or the source waits no longer.
-func (l *lane) serve(rev *revocation) {
-	defer close(rev.done)
-	l.batcher.Drop(rev.partitions)
-	if j := l.executing; j != nil && j.touches(rev.partitions) {
-		j.hurryUp()
-		if rev.lost {
-			j.cancel(errAbandoned)
-		}
-		select {
-		case <-j.done:
-		case <-rev.ctx.Done():
-			j.cancel(errAbandoned)
-			<-j.done
-		}
-		if errors.Is(j.err, errAbandoned) {
-			l.executing = nil
-			l.queue = append([]*job{j}, l.queue...)
-		}
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
-	kept := l.queue[:0]
-	for _, j := range l.queue {
-		if j.touches(rev.partitions) {
-			j.without(rev.partitions)
-			l.discardInstance() // it has seen the messages that are left
-			if j.empty() {
-				l.batcher.Completed()
-				continue
-			}
-		}
-		kept = append(kept, j)
-	}
-	l.queue = kept
 }

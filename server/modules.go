@@ -2,12 +2,10 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/wasmhost"
@@ -164,30 +162,59 @@ type transformation struct {
 
 // loadTransformation compiles the active version of the module, or takes it
 // from the cache, and makes sure that it exports the function. The caller
-// closes it. Errors are of KindNotFound where module or function are absent.
+// closes it. Errors are of KindNotFound where module or function are absent, of
+// KindConflict where the bytes are lost or damaged.
 func (s *Server) loadTransformation(ctx context.Context, ref graphmill.TransformationRef) (*transformation, error) {
-	m, err := s.activeModule(ctx, ref.Module)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkFunction(m, ref); err != nil {
-		return nil, err
-	}
-	var bytes []byte
-	if m.ReadOnly {
-		pl, err := s.plugins.get(ctx, ref.Module)
+	for {
+		m, err := s.activeModule(ctx, ref.Module)
 		if err != nil {
 			return nil, err
 		}
-		bytes = pl.bytes
-	} else if bytes, err = s.catalog.ModuleBytes(ctx, m.SHA256); err != nil {
-		return nil, err
+		if err := checkFunction(m, ref); err != nil {
+			return nil, err
+		}
+		bytes, err := s.moduleBytes(ctx, m)
+		if err != nil {
+			// It may have been replaced since we looked, and its file be gone.
+			if now, nerr := s.activeModule(ctx, ref.Module); nerr == nil && !sameVersion(now, m) {
+				continue
+			}
+			return nil, err
+		}
+		wasm, err := s.host.Load(ctx, bytes)
+		if err != nil {
+			return nil, fmt.Errorf("load version %d of module %q: %w", m.Version, m.Name, err)
+		}
+		return &transformation{ref: ref, module: m, wasm: wasm}, nil
 	}
-	wasm, err := s.host.Load(ctx, bytes)
-	if err != nil {
-		return nil, fmt.Errorf("load version %d of module %q: %w", m.Version, m.Name, err)
+}
+
+// sameVersion says whether both are one upload: numbers and bytes come again
+// where a module is removed and pushed anew.
+func sameVersion(a, b graphmill.Module) bool {
+	return a.Version == b.Version && a.SHA256 == b.SHA256 && a.CreatedAt.Equal(b.CreatedAt)
+}
+
+// moduleBytes returns the bytes of a module's version.
+func (s *Server) moduleBytes(ctx context.Context, m graphmill.Module) ([]byte, error) {
+	if m.ReadOnly {
+		pl, err := s.plugins.get(ctx, m.Name)
+		if err == nil && pl == nil {
+			err = s.noSuchModule(ctx, m.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return pl.bytes, nil
 	}
-	return &transformation{ref: ref, module: m, wasm: wasm}, nil
+	bytes, err := s.catalog.ModuleBytes(ctx, m.SHA256)
+	var e *graphmill.Error
+	if errors.As(err, &e) && e.Kind == graphmill.KindConflict {
+		return nil, &graphmill.Error{Kind: e.Kind, Code: e.Code,
+			Text: fmt.Sprintf("version %d of module %q cannot be loaded: %s", m.Version, m.Name, e.Text), Err: e.Err,
+			Next: fmt.Sprintf("push the same file again: graphmill module push %s FILE", m.Name)}
+	}
+	return bytes, err
 }
 
 // checkFunction tells what the module exports where it lacks the function.
@@ -207,77 +234,4 @@ func (t *transformation) version() graphmill.ModuleVersion {
 
 func (t *transformation) close(ctx context.Context) {
 	_ = t.wasm.Close(context.WithoutCancel(ctx)) // it only lets go of memory
-}
-
-// RunTransformation calls a transformation once on given messages, in an
-// instance of its own. A transformation that fails as a whole is an error of
-// KindInvalid with code transformation_failed.
-func (s *Server) RunTransformation(ctx context.Context, r RunRequest) (RunResult, error) {
-	t, err := s.loadTransformation(ctx, graphmill.TransformationRef{Module: r.Module, Function: r.Function})
-	if err != nil {
-		return RunResult{}, err
-	}
-	defer t.close(ctx)
-	return Run(ctx, t.wasm, r)
-}
-
-// maxRunLog bounds the log lines that one dry run hands back.
-const maxRunLog = 1000
-
-// Run calls a transformation of a loaded module once, in an instance of its
-// own. Errors are those of RunTransformation.
-func Run(ctx context.Context, wasm *wasmhost.Module, r RunRequest) (RunResult, error) {
-	var lines runLog
-	began := time.Now()
-	instance, err := wasm.Instantiate(ctx, wasmhost.InstanceConfig{
-		Function: r.Function,
-		Settings: r.Settings,
-		Log:      lines.add,
-	})
-	if err != nil {
-		return RunResult{}, transformationFailed(err)
-	}
-	defer instance.Close(context.WithoutCancel(ctx))
-	out, err := instance.Transform(ctx, graphmill.SourceManual, r.Messages)
-	if err != nil {
-		return RunResult{}, transformationFailed(err)
-	}
-	return RunResult{Output: out, Log: lines.take(), Duration: time.Since(began), Memory: instance.Memory()}, nil
-}
-
-// runLog collects what a guest logs during one dry run.
-type runLog struct {
-	mu    sync.Mutex
-	lines []LogLine
-}
-
-func (l *runLog) add(level slog.Level, text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.lines) < maxRunLog {
-		l.lines = append(l.lines, LogLine{Level: strings.ToLower(level.String()), Text: text})
-	}
-}
-
-func (l *runLog) take() []LogLine {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.lines
-}
-
-// transformationFailed makes a guest's fault an answer to whoever asked for the
-// run: it is their module and their messages.
-func transformationFailed(err error) error {
-	if err == nil || graphmill.KindOf(err) != graphmill.KindInternal {
-		return err
-	}
-	f, ok := asFault(err)
-	if !ok {
-		return err
-	}
-	e := &graphmill.Error{Kind: graphmill.KindInvalid, Code: "transformation_failed", Text: f.Text, Next: f.Next, Err: f.Err}
-	if f.Class == graphmill.FaultMessage && f.Message != graphmill.WholeBatch {
-		e.Text = fmt.Sprintf("at message %d: %s", f.Message, f.Text)
-	}
-	return e
 }

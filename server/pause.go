@@ -18,18 +18,20 @@ func conflictPauses(most time.Duration) *pauses {
 	return &pauses{bound: 20 * time.Millisecond, most: max(most, time.Millisecond)}
 }
 
-// outagePauses are for a broker or database that is away.
+// outagePauses are for a broker or database that is away, and for a
+// transformation that asks for another try.
 func outagePauses() *pauses {
 	return &pauses{bound: 200 * time.Millisecond, most: 5 * time.Second}
 }
 
+// next returns 1 ms at least.
 func (p *pauses) next() time.Duration {
 	bound := min(p.bound, p.most)
 	p.bound = min(2*p.bound, p.most)
 	return max(time.Millisecond, time.Duration(rand.Int64N(int64(bound)))+bound/20)
 }
 
-// sleep waits, or returns the context's error.
+// sleep waits, or returns the cause of the context's end.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -80,24 +80,32 @@ func openPlugins(dir string, host *wasmhost.Host, log *slog.Logger) (*plugins, e
 
 func (pl *plugin) check(ctx context.Context, host *wasmhost.Host) {
 	defer close(pl.checked)
+	pl.err = pl.read(ctx, host)
+}
+
+func (pl *plugin) read(ctx context.Context, host *wasmhost.Host) error {
 	info, err := os.Stat(pl.path)
-	if err != nil {
-		pl.err = err
-		return
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return errors.New("it is no regular file")
+	case info.Size() > host.Limits().ModuleBytes:
+		return fmt.Errorf("it has %d bytes, %d are the most", info.Size(), host.Limits().ModuleBytes)
 	}
-	if pl.bytes, pl.err = os.ReadFile(pl.path); pl.err != nil {
-		return
+	if pl.bytes, err = os.ReadFile(pl.path); err != nil {
+		return err
 	}
 	report, err := host.Check(ctx, pl.bytes)
 	if err != nil {
-		pl.err = err
-		return
+		return err
 	}
 	sum := sha256.Sum256(pl.bytes)
 	pl.module.SHA256 = hex.EncodeToString(sum[:])
 	pl.module.Size = int64(len(pl.bytes))
 	pl.module.Transformations = report.Transformations
 	pl.module.CreatedAt = info.ModTime().UTC().Truncate(time.Millisecond)
+	return nil
 }
 
 // get returns a ready module, waiting for its check. It is nil where there is

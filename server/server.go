@@ -69,7 +69,16 @@ type Server struct {
 	catalog catalog.Catalog
 	host    *wasmhost.Host
 	plugins *plugins
+	gates   *gates
 
+	// defining is held while a stream is added or removed, in the catalog and in
+	// the list.
+	defining sync.Mutex
+
+	// starting is held by one START at a time, while it looks for a twin.
+	starting sync.Mutex
+
+	// mu guards what follows, for moments only.
 	mu      sync.Mutex
 	streams map[string]*stream
 	closing bool
@@ -97,6 +106,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		log:     cfg.Logger,
 		catalog: store,
 		host:    host,
+		gates:   newGates(cfg.Sink),
 		streams: map[string]*stream{},
 	}
 	s.plugins, err = openPlugins(cfg.PluginsDir, host, cfg.Logger)
@@ -123,13 +133,24 @@ func (s *Server) resume(ctx context.Context) error {
 		s.log.Error("an entry of the catalog cannot be read; it is left as it is", "kind", b.Kind, "name", b.Name, "error", b.Err)
 	}
 	for _, rec := range stored {
-		st := newStream(s, rec)
-		s.streams[rec.Spec.Name] = st
+		s.streams[rec.Spec.Name] = newStream(s, rec)
+	}
+	for _, rec := range stored {
 		if rec.Desired == graphmill.StateRunning && rec.Failed == nil {
-			st.launch()
+			s.resumeStream(s.streams[rec.Spec.Name])
 		}
 	}
 	return nil
+}
+
+// resumeStream begins a run. A twin that runs already can only be there because
+// a failure could not be stored.
+func (s *Server) resumeStream(st *stream) {
+	if err := s.runningTwin(st); err != nil {
+		st.storeFailure(reasonOf(st.name(), setupFault(err)))
+		return
+	}
+	st.launch()
 }
 
 // Ready returns nil while the server takes work.
@@ -148,16 +169,10 @@ func (s *Server) Ready(context.Context) error {
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
-	streams := make([]*stream, 0, len(s.streams))
-	for _, st := range s.streams {
-		streams = append(streams, st)
-	}
 	s.mu.Unlock()
 
 	var wg sync.WaitGroup
-	for _, st := range streams {
-		wg.Go(func() { st.halt(ctx) })
-	}
+	s.each(func(st *stream) { wg.Go(func() { st.halt(ctx) }) })
 	wg.Wait()
 	if s.plugins != nil {
 		s.plugins.close()
@@ -172,7 +187,7 @@ func (s *Server) stream(name string) (*stream, error) {
 	if st := s.streams[name]; st != nil {
 		return st, nil
 	}
-	return nil, graphmill.NotFound("stream_not_found", "there is no stream %q", name)
+	return nil, streamNotFound(name)
 }
 
 // each calls f for every stream, without holding mu.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"maps"
 	"time"
 
 	"github.com/graphmill/graphmill"
@@ -18,69 +17,67 @@ func (s *Server) StreamStatus(ctx context.Context, name string) (graphmill.Strea
 	if err != nil {
 		return graphmill.StreamStatus{}, err
 	}
-	st.mu.Lock()
-	rec, live, last := st.rec, st.run, st.last
-	status := graphmill.StreamStatus{Name: rec.Spec.Name, Desired: rec.Desired}
-	status.State, status.Reason = st.stateLocked()
-	st.mu.Unlock()
-
-	status.Texts = s.cfg.Sink.Texts(name)
-	if status.Texts == nil {
-		status.Texts = []graphmill.TextStatus{}
-	}
-	if live != nil {
-		// Before the rest, so that what is acknowledged has been counted.
-		status.Partitions = live.partitions(ctx)
-		status.Standby = status.State == graphmill.StateRunning && len(live.ownedPartitions()) == 0
-		live.describe(&status)
-		return status, nil
-	}
-	status.Counters.BatchesClosed = map[string]int64{}
-	if last != nil {
-		last.describe(&status)
-	}
-	positions, err := s.catalog.Positions(ctx, name)
-	if err != nil {
+	status := graphmill.StreamStatus{Name: name}
+	// The partitions first: asking takes time, and what is acknowledged shall
+	// have been counted, and the state be the one of now.
+	r := st.current()
+	if status.Partitions, err = s.partitions(ctx, name, r); err != nil {
 		return status, err
 	}
-	status.Partitions = unknownEnds(positions)
+	st.describe(&status)
+	status.Standby = status.State == graphmill.StateRunning && r != nil && r.held.none()
+	if status.Texts = s.cfg.Sink.Texts(name); status.Texts == nil {
+		status.Texts = []graphmill.TextStatus{}
+	}
 	return status, nil
 }
 
-// describe adds what a run knows of itself.
-func (r *run) describe(status *graphmill.StreamStatus) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	status.Module = r.module
-	status.LastFailure = r.lastFailure
-	status.Counters = r.counters
-	status.Counters.BatchesClosed = maps.Clone(r.counters.BatchesClosed)
-	if r.batch != nil {
-		batch := *r.batch
-		status.CurrentBatch = &batch
+// describe adds what this process knows of the stream.
+func (st *stream) describe(status *graphmill.StreamStatus) {
+	st.mu.Lock()
+	observed := st.last
+	if st.run != nil {
+		observed = st.run.observed
 	}
+	status.Desired = st.rec.Desired
+	status.State, status.Reason = st.stateLocked()
+	st.mu.Unlock()
+	if observed == nil {
+		status.Counters.BatchesClosed = map[string]int64{}
+		return
+	}
+	observed.describe(status)
 }
 
-// partitions asks the source, and falls back on what was acknowledged.
-func (r *run) partitions(ctx context.Context) []graphmill.PartitionStatus {
+// partitions asks the source of the run under way, if there is one, and falls
+// back on what has been acknowledged.
+func (s *Server) partitions(ctx context.Context, name string, r *run) ([]graphmill.PartitionStatus, error) {
+	if r != nil {
+		if ps, ok := r.partitions(ctx); ok {
+			return ps, nil
+		}
+	}
+	positions, err := s.catalog.Positions(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return unknownEnds(positions), nil
+}
+
+// partitions is not ok while the run has not been told what it holds.
+func (r *run) partitions(ctx context.Context) (ps []graphmill.PartitionStatus, ok bool) {
+	if r.held.none() && !r.observed.isOpened() {
+		return nil, false
+	}
 	r.mu.Lock()
 	source := r.source
-	positions := make([]graphmill.Position, 0, len(r.acked))
-	for tp, p := range r.acked {
-		if r.owned[tp] {
-			positions = append(positions, p)
-		}
-	}
 	r.mu.Unlock()
-	if source != nil {
-		ctx, cancel := context.WithTimeout(ctx, statusPatience)
-		defer cancel()
-		if ps, err := source.Partitions(ctx); err == nil {
-			return ps
-		}
+	ctx, cancel := context.WithTimeout(ctx, statusPatience)
+	defer cancel()
+	if ps, err := source.Partitions(ctx); err == nil {
+		return ps, true
 	}
-	graphmill.SortPositions(positions)
-	return unknownEnds(positions)
+	return unknownEnds(r.held.now()), true
 }
 
 // unknownEnds are positions of which nobody can tell the lag now.

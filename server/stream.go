@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -14,23 +13,31 @@ import (
 
 // stream is a stored stream in this process: its definition, and the run that
 // is under way, if any.
+//
+// What is asked for is stored before it is done, so that a restart goes on with
+// it: a STOP that was cut short is not undone.
 type stream struct {
 	srv *Server
 	log *slog.Logger
 
-	// command is held by one START, STOP or DROP at a time.
-	command sync.Mutex
+	// command is held by one START, STOP or DROP at a time, and not while a START
+	// waits for its positions.
+	command chan struct{}
+
+	// storing is held while the record is changed, in the catalog and here: by a
+	// command, or by a run that has failed.
+	storing sync.Mutex
 
 	// mu guards what follows, for moments only.
 	mu      sync.Mutex
 	rec     catalog.Stream
-	run     *run // under way; nil: none
-	last    *run // the one that ended last, for counters and its failure
+	run     *run      // under way, until its end is stored; nil: none
+	last    *observed // of the run that ended last
 	dropped bool
 }
 
 func newStream(srv *Server, rec catalog.Stream) *stream {
-	return &stream{srv: srv, rec: rec, log: srv.log.With("stream", rec.Spec.Name)}
+	return &stream{srv: srv, rec: rec, log: srv.log.With("stream", rec.Spec.Name), command: make(chan struct{}, 1)}
 }
 
 func (st *stream) name() string { return st.record().Spec.Name }
@@ -49,61 +56,72 @@ func (st *stream) current() *run {
 }
 
 // begin takes the command lock and makes sure that the stream is still there.
-func (st *stream) begin() (unlock func(), err error) {
-	st.command.Lock()
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.dropped {
-		st.command.Unlock()
-		return nil, graphmill.NotFound("stream_not_found", "there is no stream %q", st.rec.Spec.Name)
+// A command whose caller has gone is not begun.
+func (st *stream) begin(ctx context.Context) (unlock func(), err error) {
+	select {
+	case st.command <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for another command on stream %q: %w", st.name(), ctx.Err())
 	}
-	return st.command.Unlock, nil
+	unlock = func() { <-st.command }
+	st.mu.Lock()
+	dropped := st.dropped
+	st.mu.Unlock()
+	switch {
+	case dropped:
+		err = streamNotFound(st.name())
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	default:
+		return unlock, nil
+	}
+	unlock()
+	return nil, err
 }
 
-// store writes a changed record; st.command is held.
-func (st *stream) store(ctx context.Context, change func(*catalog.Stream)) error {
+func streamNotFound(name string) error {
+	return graphmill.NotFound("stream_not_found", "there is no stream %q", name)
+}
+
+// update changes the record, in the catalog first.
+func (st *stream) update(change func(*catalog.Stream)) error {
+	st.storing.Lock()
+	defer st.storing.Unlock()
 	rec := st.record()
 	change(&rec)
-	rec, err := st.srv.catalog.UpdateStream(ctx, rec)
+	// A command that has got as far as this is not given up half-way.
+	rec, err := st.srv.catalog.UpdateStream(context.Background(), rec)
 	if err != nil {
 		return err
 	}
-	st.mu.Lock()
-	st.rec = rec
-	st.mu.Unlock()
+	st.setRecord(rec)
 	return nil
+}
+
+func (st *stream) setRecord(rec catalog.Stream) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.rec = rec
 }
 
 // start sets the desired state to running and begins a run. It returns when
 // the start positions are settled, when the run has failed (with its fault), or
 // after the start timeout: the stream is then waiting, and goes on by itself.
 func (st *stream) start(ctx context.Context) error {
-	unlock, err := st.begin()
+	if err := st.srv.canTransform(ctx, st.record().Spec); err != nil {
+		return cannotStart(st.name(), err)
+	}
+	r, err := st.startRun(ctx)
 	if err != nil {
 		return err
 	}
-	defer unlock()
-	if st.current() != nil {
-		return graphmill.Conflict("already_running", "stream %q is already running", st.name())
-	}
-	if err := st.srv.mayStart(ctx, st); err != nil {
-		return err
-	}
-	err = st.store(ctx, func(rec *catalog.Stream) {
-		rec.Desired = graphmill.StateRunning
-		rec.Failed = nil
-	})
-	if err != nil {
-		return err
-	}
-	r := st.launch()
 	timeout := time.NewTimer(st.srv.cfg.StartTimeout)
 	defer timeout.Stop()
 	select {
 	case <-r.opened:
 		return nil
 	case <-r.done:
-		return startError(r.fault())
+		return st.whyNotStarted(ctx, r)
 	case <-timeout.C:
 		return nil
 	case <-ctx.Done():
@@ -111,15 +129,43 @@ func (st *stream) start(ctx context.Context) error {
 	}
 }
 
-// startError turns the fault that ended a run at once into START's answer.
-func startError(f *graphmill.Fault) error {
-	if f == nil { // stopped meanwhile
-		return nil
+// startRun begins a run, unless one is under way.
+func (st *stream) startRun(ctx context.Context) (*run, error) {
+	unlock, err := st.begin(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return &graphmill.Error{Kind: graphmill.KindConflict, Code: f.Code, Text: f.Text, Next: f.Next, Err: f.Err}
+	defer unlock()
+	if st.current() != nil {
+		return nil, graphmill.Conflict("already_running", "stream %q is already running", st.name())
+	}
+	return st.srv.startAlone(ctx, st, func() (*run, error) {
+		err := st.update(func(rec *catalog.Stream) {
+			rec.Desired = graphmill.StateRunning
+			rec.Failed = nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		return st.launch(), nil
+	})
 }
 
-// launch begins a run. st.command is held, or nobody else knows st yet.
+// whyNotStarted is START's answer where the run ended before its positions were
+// settled.
+func (st *stream) whyNotStarted(ctx context.Context, r *run) error {
+	if f := r.endedBy(); f != nil {
+		e := refusal(f)
+		e.Next = reasonOf(r.spec.Name, f).NextStep
+		return e
+	}
+	if err := st.srv.Ready(ctx); err != nil {
+		return err
+	}
+	return graphmill.Conflict("stopped_meanwhile", "stream %q was stopped or dropped while it was starting", r.spec.Name)
+}
+
+// launch begins a run. The command lock is held, or nobody else knows st yet.
 func (st *stream) launch() *run {
 	st.mu.Lock()
 	r := newRun(st, st.rec.Spec)
@@ -130,82 +176,92 @@ func (st *stream) launch() *run {
 }
 
 // ended is called once by a run when it is over. A fault is stored, so that a
-// restart of the server does not try again what needs a hand.
+// restart of the server does not try again what needs a hand; until then the
+// run counts as under way, so that no command finds the stream in between.
 func (st *stream) ended(r *run, f *graphmill.Fault) {
-	st.mu.Lock()
-	st.run, st.last = nil, r
-	rec := st.rec
-	st.mu.Unlock()
-	if f == nil {
-		return
-	}
-	rec.Failed = r.reasonOf(f)
-	// The command lock may be held by a STOP that waits for this very run: the
-	// revision tells whether somebody was faster.
-	stored, err := st.srv.catalog.UpdateStream(context.Background(), rec)
-	if err != nil {
-		st.log.Error("the failure of the stream could not be stored", "error", err)
-		stored = rec
+	if f != nil {
+		st.storeFailure(reasonOf(r.spec.Name, f))
 	}
 	st.mu.Lock()
-	st.rec = stored
+	st.run, st.last = nil, r.observed
+	state, reason := st.stateLocked()
 	st.mu.Unlock()
+	r.observed.logState(state, reason)
+}
+
+func (st *stream) storeFailure(reason *graphmill.Reason) {
+	setFailed := func(rec *catalog.Stream) {
+		if rec.Desired == graphmill.StateRunning { // not where a STOP was faster
+			rec.Failed = reason
+		}
+	}
+	if err := st.update(setFailed); err != nil {
+		st.log.Error("the failure of the stream could not be stored; a restart of the server would start it again", "error", err)
+		rec := st.record()
+		setFailed(&rec)
+		st.setRecord(rec)
+	}
 }
 
 // stop sets the desired state to stopped and ends the run after the batches
-// under way, within the drain timeout. It goes on to its end when the caller
-// goes away: half a stop would be neither state.
+// under way, within the drain timeout. Once begun it goes on to its end when the
+// caller goes away: half a stop would be neither state.
 func (st *stream) stop(ctx context.Context) error {
-	unlock, err := st.begin()
+	unlock, err := st.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	rec, r := st.record(), st.current()
-	if r == nil && rec.Failed == nil {
+	if r == nil && rec.Desired == graphmill.StateStopped {
 		return graphmill.Conflict("already_stopped", "stream %q is already stopped", rec.Spec.Name)
 	}
-	if r != nil {
-		// Nothing of the run is stored before it has ended, so that its own
-		// record of a failure is not overtaken.
-		r.drain()
-		r.wait(nil, st.srv.cfg.DrainTimeout)
-	}
-	return st.store(context.WithoutCancel(ctx), func(rec *catalog.Stream) {
+	notStored := st.update(func(rec *catalog.Stream) {
 		rec.Desired = graphmill.StateStopped
 		rec.Failed = nil
 	})
+	if r != nil {
+		r.drain()
+		r.wait(nil, st.srv.cfg.DrainTimeout)
+	}
+	if notStored != nil {
+		return fmt.Errorf("stream %q is stopped, but that could not be stored, and a restart of the server would start it again: %w", rec.Spec.Name, notStored)
+	}
+	return nil
 }
 
 // halt ends the run after the batch that is being executed and leaves the
-// desired state as it is: the server is shutting down.
+// desired state as it is: the server is shutting down, so no START comes any
+// more. It returns when commands that were under way are done, too.
 func (st *stream) halt(ctx context.Context) {
-	st.command.Lock()
-	defer st.command.Unlock()
+	st.haltRun(ctx.Done()) // a STOP or a DROP may be waiting for it
+	st.command <- struct{}{}
+	defer func() { <-st.command }()
+	st.haltRun(ctx.Done()) // of a START that was under way
+}
+
+func (st *stream) haltRun(hurry <-chan struct{}) {
 	if r := st.current(); r != nil {
 		r.halt()
-		r.wait(ctx.Done(), st.srv.cfg.DrainTimeout)
+		r.wait(hurry, st.srv.cfg.DrainTimeout)
 	}
 }
 
 // drop ends the run after the batch that is being executed and removes the
 // stream.
 func (st *stream) drop(ctx context.Context) error {
-	unlock, err := st.begin()
+	unlock, err := st.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if r := st.current(); r != nil {
-		r.halt()
-		r.wait(nil, st.srv.cfg.DrainTimeout)
-	}
-	if err := st.srv.catalog.DeleteStream(context.WithoutCancel(ctx), st.name()); err != nil {
+	st.haltRun(nil)
+	if err := st.srv.forget(st); err != nil {
 		return err
 	}
 	st.mu.Lock()
+	defer st.mu.Unlock()
 	st.dropped = true
-	st.mu.Unlock()
 	return nil
 }
 
@@ -216,8 +272,8 @@ func (st *stream) usesModule(name string) bool {
 	return err == nil && ref.Module == name
 }
 
-// moduleChanged lets the run take the module's active version at the next
-// batch.
+// moduleChanged lets the run take the module's active version behind the batch
+// that is being executed.
 func (st *stream) moduleChanged() {
 	if r := st.current(); r != nil {
 		r.moduleChanged.Store(true)
@@ -248,12 +304,3 @@ func (st *stream) stateLocked() (graphmill.State, *graphmill.Reason) {
 	}
 	return graphmill.StateStopped, nil
 }
-
-// asFault finds the fault in an error's chain.
-func asFault(err error) (*graphmill.Fault, bool) {
-	var f *graphmill.Fault
-	ok := errors.As(err, &f)
-	return f, ok
-}
-
-func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }

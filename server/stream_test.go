@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,7 +25,7 @@ func TestMessagesBecomeOneTransactionAndAreAcknowledgedAfterIt(t *testing.T) {
 	release := make(chan struct{})
 	w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: release} }})
 	w.start(s)
-	w.await(s, "the batch is being executed", func(st graphmill.StreamStatus) bool { return st.CurrentBatch != nil })
+	w.awaitExecuting(s)
 	require.EqualValues(t, 0, w.committed(), "nothing is acknowledged before its COMMIT; the start position is settled")
 	close(release)
 
@@ -37,7 +36,7 @@ func TestMessagesBecomeOneTransactionAndAreAcknowledgedAfterIt(t *testing.T) {
 	require.EqualValues(t, 3, st.Counters.Messages)
 	require.EqualValues(t, 3, st.Counters.Statements)
 	require.Zero(t, st.Partitions[0].Lag)
-	require.Equal(t, "fickle", st.Module.Name)
+	require.Equal(t, "obedient", st.Module.Name)
 }
 
 func TestABatchOfDroppedMessagesMovesThePosition(t *testing.T) {
@@ -262,7 +261,7 @@ func TestStopFinishesTheBatchesUnderWay(t *testing.T) {
 	w.create(s, func(spec *graphmill.StreamSpec) { spec.BatchSize = 2 })
 	w.start(s)
 	w.produce("a", "b")
-	w.await(s, "the batch is being executed", func(st graphmill.StreamStatus) bool { return st.CurrentBatch != nil })
+	w.awaitExecuting(s)
 	stopped := make(chan error, 1)
 	go func() {
 		_, err := s.StopStream(context.Background(), "s")
@@ -309,7 +308,7 @@ func TestTheDrainTimeoutEndsABatchThatHangs(t *testing.T) {
 	w.create(s, nil)
 	w.produce("a")
 	w.start(s)
-	w.await(s, "the batch is being executed", func(st graphmill.StreamStatus) bool { return st.CurrentBatch != nil })
+	w.awaitExecuting(s)
 	_, err := s.StopStream(t.Context(), "s")
 	require.NoError(t, err)
 	require.Equal(t, graphmill.StateStopped, w.status(s).State)
@@ -332,10 +331,10 @@ func TestCommandsInTheWrongState(t *testing.T) {
 	w.start(s)
 	_, err = s.StartStream(t.Context(), "s")
 	requireCode(t, err, "already_running")
-	requireCode(t, s.DeleteModule(t.Context(), "fickle"), "module_in_use")
+	requireCode(t, s.DeleteModule(t.Context(), "obedient"), "module_in_use")
 	require.NoError(t, s.DeleteStream(t.Context(), "s"), "a running stream can be dropped")
 	requireCode(t, s.DeleteStream(t.Context(), "s"), "stream_not_found")
-	require.NoError(t, s.DeleteModule(t.Context(), "fickle"))
+	require.NoError(t, s.DeleteModule(t.Context(), "obedient"))
 }
 
 func TestOfManyStartsAtOnceOneIsMade(t *testing.T) {
@@ -359,7 +358,7 @@ func TestOfManyStartsAtOnceOneIsMade(t *testing.T) {
 func TestCreateLooksForBrokerAndTopic(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	s := w.open(nil)
-	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic", "absent"}, Transform: "fickle"}
+	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic", "absent"}, Transform: "obedient"}
 	_, err := s.CreateStream(t.Context(), spec, true)
 	e := requireCode(t, err, "topic_absent")
 	require.Equal(t, graphmill.KindUnavailable, e.Kind)
@@ -372,7 +371,7 @@ func TestCreateLooksForBrokerAndTopic(t *testing.T) {
 	info, err := s.CreateStream(t.Context(), spec, false)
 	require.NoError(t, err)
 	require.Len(t, info.Warnings, 1, "the module is not there yet")
-	require.Contains(t, info.Warnings[0], `no module "fickle"`)
+	require.Contains(t, info.Warnings[0], `no module "obedient"`)
 	_, err = s.CreateStream(t.Context(), spec, false)
 	requireCode(t, err, "stream_exists")
 }
@@ -381,7 +380,7 @@ func TestATopicThatComesLater(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	s := w.open(func(c *server.Config) { c.StartTimeout = 50 * time.Millisecond })
 	w.push(s)
-	_, err := s.CreateStream(t.Context(), graphmill.StreamSpec{Name: "s", Topics: []string{"later"}, Transform: "fickle", BatchIntervalMS: 20}, false)
+	_, err := s.CreateStream(t.Context(), graphmill.StreamSpec{Name: "s", Topics: []string{"later"}, Transform: "obedient", BatchIntervalMS: 20}, false)
 	require.NoError(t, err)
 	w.start(s)
 	st := w.awaitState(s, graphmill.StateWaiting)
@@ -391,110 +390,4 @@ func TestATopicThatComesLater(t *testing.T) {
 	w.produceRecords(&kgo.Record{Topic: "later", Value: []byte("a")})
 	w.awaitAcknowledged(s, 1)
 	require.Equal(t, []string{"a"}, w.applied(), "a topic that was absent at START is read from its beginning")
-}
-
-func TestStreamsOfOneGroupAndTopicDoNotRunTogether(t *testing.T) {
-	w := newWorld(t, 1, boltserver.Options{})
-	s := w.open(nil)
-	w.push(s)
-	w.create(s, nil)
-	info, err := s.CreateStream(t.Context(), graphmill.StreamSpec{Name: "twin", Topics: []string{"topic"}, Transform: "fickle", ConsumerGroup: "graphmill.s"}, true)
-	require.NoError(t, err)
-	require.Len(t, info.Warnings, 1)
-	require.Contains(t, info.Warnings[0], `"graphmill.s"`)
-	w.start(s)
-	_, err = s.StartStream(t.Context(), "twin")
-	requireCode(t, err, "group_shared")
-}
-
-func TestTwoServersShareAStreamAndLoseNothing(t *testing.T) {
-	w := newWorld(t, 4, boltserver.Options{})
-	one := w.open(nil)
-	w.push(one)
-	w.create(one, func(spec *graphmill.StreamSpec) { spec.BatchSize = 10 })
-	w.start(one)
-	produce := func(name string) {
-		var records []*kgo.Record
-		for i := range 400 {
-			records = append(records, &kgo.Record{Topic: "topic", Partition: int32(i % 4), Value: []byte(name + strings.Repeat("x", i))})
-		}
-		w.produceRecords(records...)
-	}
-	produce("first")
-	two := w.open(func(c *server.Config) { c.DataDir = t.TempDir() })
-	w.push(two)
-	w.create(two, func(spec *graphmill.StreamSpec) { spec.BatchSize = 10 })
-	w.start(two)
-	produce("second")
-	w.await(two, "it has partitions", func(st graphmill.StreamStatus) bool { return len(st.Partitions) > 0 })
-	_, err := one.StopStream(t.Context(), "s")
-	require.NoError(t, err)
-	produce("third")
-	w.await(two, "everything is done", func(st graphmill.StreamStatus) bool {
-		for _, p := range st.Partitions {
-			if p.Lag != 0 {
-				return false
-			}
-		}
-		return len(st.Partitions) == 4
-	})
-	times := map[string]int{}
-	for _, p := range w.applied() {
-		times[p]++
-	}
-	require.Len(t, times, 1200)
-	for p, n := range times {
-		require.Equal(t, 1, n, "%.10s... was applied %d times", p, n)
-	}
-}
-
-func TestCheckDisturbsNothing(t *testing.T) {
-	w := newWorld(t, 1, boltserver.Options{})
-	s := w.open(nil)
-	w.push(s)
-	w.create(s, nil)
-	w.produce("a", "drop", "fail")
-	request := server.CheckRequest{BatchLimit: 1, Timeout: patience, From: "committed"}
-	for range 2 {
-		batches, err := s.CheckStream(t.Context(), "s", request)
-		require.NoError(t, err)
-		require.Len(t, batches, 1)
-		require.Len(t, batches[0].Messages, 3)
-		require.Len(t, batches[0].Output.Statements, 1)
-		require.Equal(t, map[string]any{"payload": "a", "offset": int64(0)}, batches[0].Output.Statements[0].Parameters())
-		require.Equal(t, []graphmill.Failure{{Message: 2, Text: "told to fail"}}, batches[0].Output.Failures)
-	}
-	require.EqualValues(t, -1, w.committed(), "nothing is settled in the group")
-	require.Empty(t, w.bolt.Committed())
-	groups, err := w.admin.ListGroups(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, groups, "no group was made")
-
-	request.From, request.Timeout = "latest", 100*time.Millisecond
-	_, err = s.CheckStream(t.Context(), "s", request)
-	e := requireCode(t, err, "check_timeout")
-	require.Contains(t, e.Next, "earliest")
-}
-
-func TestCheckTellsABadRequestFromABadTransformation(t *testing.T) {
-	w := newWorld(t, 1, boltserver.Options{})
-	s := w.open(nil)
-	w.push(s)
-	w.create(s, nil)
-	w.produce("panic")
-	for _, c := range []struct {
-		name, code string
-		request    server.CheckRequest
-	}{
-		{"no batch", "invalid", server.CheckRequest{Timeout: time.Second, From: "earliest"}},
-		{"too many batches", "invalid", server.CheckRequest{BatchLimit: 5000, Timeout: time.Second, From: "earliest"}},
-		{"no time", "invalid", server.CheckRequest{BatchLimit: 1, From: "earliest"}},
-		{"an unknown start", "invalid", server.CheckRequest{BatchLimit: 1, Timeout: time.Second, From: "sometime"}},
-		{"a panic", "transformation_failed", server.CheckRequest{BatchLimit: 1, Timeout: patience, From: "earliest"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, err := s.CheckStream(t.Context(), "s", c.request)
-			requireCode(t, err, c.code)
-		})
-	}
 }

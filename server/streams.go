@@ -27,7 +27,7 @@ func (s *Server) CreateStream(ctx context.Context, spec graphmill.StreamSpec, ch
 		return StreamInfo{}, err
 	}
 	if _, err := s.stream(spec.Name); err == nil {
-		return StreamInfo{}, graphmill.Conflict("stream_exists", "there is a stream %q already", spec.Name)
+		return StreamInfo{}, streamExists(spec.Name)
 	}
 	cfg, err := s.kafkaConfig(spec)
 	if err != nil {
@@ -39,29 +39,68 @@ func (s *Server) CreateStream(ctx context.Context, spec graphmill.StreamSpec, ch
 		}
 	}
 	warnings := s.warnings(ctx, spec)
-
-	rec, err := s.catalog.CreateStream(ctx, catalog.Stream{Spec: spec, Desired: graphmill.StateStopped, CreatedAt: now()})
+	st, err := s.define(ctx, spec)
 	if err != nil {
 		return StreamInfo{}, err
 	}
-	st := newStream(s, rec)
-	s.mu.Lock()
-	s.streams[spec.Name] = st
-	s.mu.Unlock()
 	s.log.Info("stream created", "stream", spec.Name, "topics", spec.Topics, "transform", spec.Transform)
 	info := st.info()
 	info.Warnings = warnings
 	return info, nil
 }
 
-// withinLimits refuses what a transformation would not be given.
+// define stores a new stream and adds it to the list.
+func (s *Server) define(ctx context.Context, spec graphmill.StreamSpec) (*stream, error) {
+	s.defining.Lock()
+	defer s.defining.Unlock()
+	rec, err := s.catalog.CreateStream(ctx, catalog.Stream{Spec: spec, Desired: graphmill.StateStopped, CreatedAt: now()})
+	if err != nil {
+		return nil, err
+	}
+	st := newStream(s, rec)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.streams[spec.Name] = st
+	return st, nil
+}
+
+// forget removes a stream from the catalog and from the list.
+func (s *Server) forget(st *stream) error {
+	s.defining.Lock()
+	defer s.defining.Unlock()
+	if err := s.catalog.DeleteStream(context.Background(), st.name()); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.streams, st.name())
+	return nil
+}
+
+func streamExists(name string) error {
+	return graphmill.Conflict("stream_exists", "there is a stream %q already", name)
+}
+
+// Bounds of what any transformation can be run with, in bytes.
+const (
+	minMemoryLimit   = 64 << 10 // a page of WebAssembly memory
+	minResponseLimit = 28       // the header of a response frame
+)
+
+// withinLimits refuses what a transformation could not or would not be given.
 func (s *Server) withinLimits(spec graphmill.StreamSpec) error {
 	limits := s.host.Limits()
-	if spec.MemoryLimit > limits.MaxMemory {
-		return graphmill.Invalid("memory_limit", "%d bytes are over the server's maximum of %d", spec.MemoryLimit, limits.MaxMemory)
-	}
-	if most := limits.MaxTime.Milliseconds(); spec.TimeLimitMS > most {
-		return graphmill.Invalid("time_limit_ms", "%d ms are over the server's maximum of %d", spec.TimeLimitMS, most)
+	for _, l := range []struct {
+		field              string
+		value, least, most int64
+	}{
+		{"memory_limit", spec.MemoryLimit, minMemoryLimit, limits.MaxMemory},
+		{"time_limit_ms", spec.TimeLimitMS, 1, limits.MaxTime.Milliseconds()},
+		{"response_limit", spec.ResponseLimit, minResponseLimit, limits.MaxMemory},
+	} {
+		if l.value != 0 && (l.value < l.least || l.value > l.most) {
+			return graphmill.Invalid(l.field, "%d is outside of %d to %d, what this server allows", l.value, l.least, l.most)
+		}
 	}
 	return nil
 }
@@ -75,11 +114,11 @@ func (s *Server) probe(ctx context.Context, cfg kafka.Config) error {
 	if !ok {
 		return err
 	}
-	next := f.Next
-	if f.Class == graphmill.FaultTransient {
-		next = strings.TrimPrefix(next+"; or create the stream all the same with --no-check (\"check\": false)", "; or ")
+	e := refusal(f)
+	if e.Kind == graphmill.KindUnavailable {
+		e.Next = strings.TrimPrefix(e.Next+"; or create the stream all the same with --no-check (\"check\": false)", "; or ")
 	}
-	return &graphmill.Error{Kind: graphmill.KindUnavailable, Code: f.Code, Text: f.Text, Next: next, Err: f.Err}
+	return e
 }
 
 // warnings tells what will not work as it is.
@@ -88,14 +127,7 @@ func (s *Server) warnings(ctx context.Context, spec graphmill.StreamSpec) []stri
 	if err := s.canTransform(ctx, spec); err != nil {
 		ws = append(ws, fmt.Sprintf("the transformation %s cannot be used yet: %v", spec.Transform, err))
 	}
-	s.each(func(other *stream) {
-		rec := other.record()
-		if topic, shared := sharesGroup(spec, rec.Spec); shared {
-			ws = append(ws, fmt.Sprintf("stream %q reads topic %q in the same consumer group %q: each would get a part of the messages, so they cannot run together",
-				rec.Spec.Name, topic, spec.ConsumerGroup))
-		}
-	})
-	return ws
+	return append(ws, s.twinWarnings(spec)...)
 }
 
 // canTransform tells whether module and function are there.
@@ -111,54 +143,19 @@ func (s *Server) canTransform(ctx context.Context, spec graphmill.StreamSpec) er
 	return checkFunction(m, ref)
 }
 
-// sharesGroup names a topic that both read in one consumer group of the same
-// brokers.
-func sharesGroup(a, b graphmill.StreamSpec) (topic string, shared bool) {
-	if a.Name == b.Name || a.ConsumerGroup != b.ConsumerGroup || !slices.Equal(a.BootstrapServers, b.BootstrapServers) {
-		return "", false
-	}
-	for _, t := range a.Topics {
-		if slices.Contains(b.Topics, t) {
-			return t, true
-		}
-	}
-	return "", false
-}
-
-// mayStart checks what START must not begin without.
-func (s *Server) mayStart(ctx context.Context, st *stream) error {
-	if err := s.Ready(ctx); err != nil {
+// cannotStart is START's answer where the transformation is not there: the
+// stream is, so it is a conflict.
+func cannotStart(stream string, err error) error {
+	var e *graphmill.Error
+	if !errors.As(err, &e) || e.Kind != graphmill.KindNotFound {
 		return err
 	}
-	rec := st.record()
-	if err := s.canTransform(ctx, rec.Spec); err != nil {
-		var e *graphmill.Error
-		if errors.As(err, &e) {
-			return &graphmill.Error{Kind: graphmill.KindConflict, Code: e.Code, Text: fmt.Sprintf("stream %q cannot start: %s", rec.Spec.Name, e.Text), Next: e.Next, Err: e.Err}
-		}
-		return err
-	}
-	var conflict error
-	s.each(func(other *stream) {
-		if other == st || other.current() == nil {
-			return
-		}
-		if topic, shared := sharesGroup(rec.Spec, other.record().Spec); shared {
-			conflict = &graphmill.Error{Kind: graphmill.KindConflict, Code: "group_shared",
-				Text: fmt.Sprintf("stream %q is running and reads topic %q in the same consumer group %q; each would get a part of the messages",
-					other.name(), topic, rec.Spec.ConsumerGroup),
-				Next: "stop that stream, or create this one with a consumer group of its own"}
-		}
-	})
-	return conflict
+	return &graphmill.Error{Kind: graphmill.KindConflict, Code: e.Code, Text: fmt.Sprintf("stream %q cannot start: %s", stream, e.Text), Next: e.Next, Err: e.Err}
 }
 
 // kafkaConfig is how a stream reads Kafka.
 func (s *Server) kafkaConfig(spec graphmill.StreamSpec) (kafka.Config, error) {
-	brokers := spec.BootstrapServers
-	if len(brokers) == 0 {
-		brokers = s.cfg.BootstrapServers
-	}
+	brokers := s.brokers(spec)
 	if len(brokers) == 0 {
 		e := graphmill.Invalid("bootstrap_servers", "the stream names no broker, and the server has no default")
 		e.Next = "give --bootstrap-servers HOST:PORT, or start the server with --kafka-bootstrap-servers"
@@ -224,29 +221,24 @@ func (s *Server) StopStream(ctx context.Context, name string) (StreamInfo, error
 // broker.
 func (s *Server) DeleteStream(ctx context.Context, name string) error {
 	st, err := s.stream(name)
-	if err != nil {
-		return s.deleteBroken(ctx, name, err)
+	if err == nil {
+		err = st.drop(ctx)
+	} else {
+		err = s.deleteBroken(ctx, name)
 	}
-	if err := st.drop(ctx); err != nil {
-		return err
+	if err == nil {
+		s.log.Info("stream dropped", "stream", name)
 	}
-	s.mu.Lock()
-	if s.streams[name] == st {
-		delete(s.streams, name)
-	}
-	s.mu.Unlock()
-	s.log.Info("stream dropped", "stream", name)
-	return nil
+	return err
 }
 
 // deleteBroken removes an entry of the catalog that could not be read, of which
 // there is no stream here.
-func (s *Server) deleteBroken(ctx context.Context, name string, notFound error) error {
-	if err := s.catalog.DeleteStream(ctx, name); err != nil {
-		if graphmill.KindOf(err) == graphmill.KindNotFound {
-			return notFound
-		}
-		return err
+func (s *Server) deleteBroken(ctx context.Context, name string) error {
+	s.defining.Lock()
+	defer s.defining.Unlock()
+	if _, err := s.stream(name); err == nil { // made this very moment
+		return streamNotFound(name)
 	}
-	return nil
+	return s.catalog.DeleteStream(ctx, name)
 }

@@ -5,26 +5,61 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/wasmhost"
 )
 
-// loadTransformation compiles the module's active version and lets go of the
-// one before.
-func (l *lane) loadTransformation(ctx context.Context) error {
+// transformTries is how often a batch is transformed whose failures are all
+// worth another try.
+const transformTries = 3
+
+// load compiles the module's active version and makes an instance of it, so
+// that START tells what it cannot begin with.
+func (l *lane) load(ctx context.Context) error {
 	l.r.moduleChanged.Store(false)
 	loaded, err := l.r.st.srv.loadTransformation(ctx, l.r.ref)
 	if err != nil {
 		return err
 	}
+	l.use(loaded)
+	return l.instantiate(ctx)
+}
+
+// use lets go of the version before.
+func (l *lane) use(loaded *transformation) {
 	l.unload()
 	l.loaded = loaded
-	v := loaded.version()
-	l.r.mu.Lock()
-	l.r.module = &v
-	l.r.mu.Unlock()
+	l.r.observed.setModule(loaded.version())
+}
+
+// follow takes the module's active version, if that is another one by now. All
+// that is not being executed yet is transformed anew then. A kick ends it, and
+// the loop comes back to it.
+func (l *lane) follow() error {
+	ctx, done := l.interruptible()
+	defer done()
+	l.r.moduleChanged.Store(false)
+	loaded, err := l.r.st.srv.loadTransformation(ctx, l.r.ref)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		l.r.moduleChanged.Store(true)
+		return nil
+	case err != nil:
+		return err
+	case loaded.version() == l.loaded.version():
+		loaded.close(ctx)
+		return nil
+	}
+	l.use(loaded)
+	for _, j := range l.queue {
+		if !j.committed {
+			j.forget()
+		}
+	}
+	l.r.st.log.Info("the module's new version is used from here on", "module", loaded.module.Name, "version", loaded.module.Version)
 	return nil
 }
 
@@ -47,53 +82,63 @@ func (l *lane) discardInstance() {
 	l.instance = nil
 }
 
-// transform makes the statements of a batch. A fault is kept in the job and
-// told when its turn comes: batches before it may still be under way. Other
-// errors end the lane.
-func (l *lane) transform(ctx context.Context, j *job) error {
-	j.transformed = true
-	if len(j.batch.Messages) == 0 {
-		return nil
-	}
+// transform makes the statements of a batch. Why it cannot is kept in the job
+// and told when its turn comes: batches before it may still be under way. A kick
+// ends it, and the loop comes back to it.
+func (l *lane) transform(j *job) {
 	if l.r.moduleChanged.Load() {
-		if err := l.loadTransformation(ctx); err != nil {
-			j.refused = err
-			return ctx.Err()
+		if err := l.follow(); err != nil {
+			j.refuse(err)
 		}
-		l.r.st.log.Info("the module's new version is used from here on", "module", l.loaded.module.Name, "version", l.loaded.module.Version,
-			"positions", positionsText(j.first))
+		return
 	}
-	j.module = l.loaded.version()
+	if len(j.batch.Messages) == 0 {
+		j.transformed = true
+		return
+	}
+	ctx, done := l.interruptible()
+	defer done()
 	out, err := l.call(ctx, j.batch.Messages)
-	if err != nil {
-		l.discardInstance()
-		j.refused = l.blame(j, err)
-		return ctx.Err()
+	if err != nil || len(out.Failures) > 0 {
+		l.discardInstance() // the batch will be handed over again
 	}
-	j.output = out
-	if len(out.Failures) > 0 {
-		l.discardInstance() // the batch will be read again
-		j.refused = l.blame(j, failureFault(out.Failures[0]))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return
+	case err != nil:
+		j.refuse(err)
+	case len(out.Failures) > 0:
+		j.refuse(reported(out.Failures[0]))
+		if !slices.ContainsFunc(out.Failures, func(f graphmill.Failure) bool { return !f.Retry }) {
+			j.retryLater()
+		}
+	default:
+		j.transformed, j.output = true, out
 	}
-	return nil
 }
 
 // call hands messages to the instance, which is made if there is none.
 func (l *lane) call(ctx context.Context, messages []graphmill.Message) (graphmill.Output, error) {
 	if l.instance == nil {
-		cfg := instanceConfig(l.r.spec, l.r.ref.Function)
-		cfg.Log = l.guestLog
-		instance, err := l.loaded.wasm.Instantiate(ctx, cfg)
-		if err != nil {
+		if err := l.instantiate(ctx); err != nil {
 			return graphmill.Output{}, err
 		}
-		l.instance = instance
 	}
 	return l.instance.Transform(ctx, graphmill.SourceKafka, messages)
 }
 
-// instanceConfig is what a stream's transformation is given. Its log is
-// dropped unless the caller sets Log.
+func (l *lane) instantiate(ctx context.Context) error {
+	cfg := instanceConfig(l.r.spec, l.r.ref.Function)
+	cfg.Log = l.guestLog
+	instance, err := l.loaded.wasm.Instantiate(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	l.instance = instance
+	return nil
+}
+
+// instanceConfig is what a stream's transformation is given.
 func instanceConfig(spec graphmill.StreamSpec, function string) wasmhost.InstanceConfig {
 	return wasmhost.InstanceConfig{
 		Function:      function,
@@ -110,36 +155,49 @@ func (l *lane) guestLog(level slog.Level, text string) {
 	l.r.st.log.Log(context.Background(), level, text, "module", l.r.ref.Module)
 }
 
-// failureFault is the fault of a transformation's own report.
-func failureFault(f graphmill.Failure) *graphmill.Fault {
-	return &graphmill.Fault{
-		Class: graphmill.FaultMessage, Code: "transformation", Message: f.Message,
-		Text: fmt.Sprintf("the transformation reports: %s", f.Text),
+// refused is what becomes of a job that could not be transformed, now that its
+// turn has come: another try after a pause, or the end of the stream.
+func (l *lane) refused(j *job) error {
+	if j.retryAt.IsZero() || j.tries == transformTries {
+		return l.blame(j, j.refused)
+	}
+	if wait := time.Until(j.retryAt); wait > 0 {
+		l.rest(wait)
+		return nil
+	}
+	j.forget()
+	return nil
+}
+
+// rest waits, or until a kick.
+func (l *lane) rest(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-l.wake:
 	}
 }
 
-// blame names the batch, and the message where it is known, in a fault of the
-// message; other errors stay as they are.
+// blame notes that a batch has failed, and names it in the fault where it is to
+// blame, and the message where that is known.
 func (l *lane) blame(j *job, err error) error {
 	f, ok := asFault(err)
 	if !ok || errors.Is(err, context.Canceled) {
 		return err
 	}
 	failure := graphmill.FailureStatus{At: now(), Code: f.Code, Text: describe(f), Positions: j.first}
-	if f.Class == graphmill.FaultMessage {
+	if f.Class == graphmill.FaultMessage || f.Class == graphmill.FaultTooBig {
 		named := *f
 		named.Text = fmt.Sprintf("%s, in the batch that begins at %s", f.Text, positionsText(j.first))
 		if f.Message >= 0 && f.Message < len(j.batch.Messages) {
-			m := &j.batch.Messages[f.Message]
-			tp := graphmill.TopicPartition{Topic: m.Topic, Partition: m.Partition}
-			named.Text = fmt.Sprintf("%s (look first at message %s@%d)", named.Text, tp, m.Offset)
-			failure.Message, failure.Offset = &tp, &m.Offset
+			m := j.batch.Messages[f.Message]
+			tp, offset := graphmill.TopicPartition{Topic: m.Topic, Partition: m.Partition}, m.Offset
+			named.Text = fmt.Sprintf("%s (look first at message %s@%d)", named.Text, tp, offset)
+			failure.Message, failure.Offset = &tp, &offset
 		}
 		f = &named
 	}
-	l.r.mu.Lock()
-	l.r.lastFailure = &failure
-	l.r.counters.Failures++
-	l.r.mu.Unlock()
+	l.r.observed.failed(failure)
 	return f
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,54 +28,37 @@ import (
 // patience bounds what a test waits for; a busy machine may need some of it.
 const patience = 30 * time.Second
 
-// fickle is a module that does what its messages say; see
-// integration/testdata/fickle.
-var fickle []byte
-
-// cacheDir keeps compiled modules for all tests: to compile one takes seconds.
+// cacheDir keeps compiled modules for all tests.
 var cacheDir string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "graphmill-server-test-")
-	if err == nil {
-		cacheDir = filepath.Join(dir, "cache")
-		err = buildFickle(dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	code := 1
-	if err == nil {
-		if code = m.Run(); code == 0 {
-			err = goleak.Find()
+	cacheDir = filepath.Join(dir, "cache")
+	code := m.Run()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
 		}
 	}
 	os.RemoveAll(dir)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
 	os.Exit(code)
-}
-
-func buildFickle(dir string) error {
-	file := filepath.Join(dir, "fickle.wasm")
-	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-ldflags=-s -w", "-o", file, ".")
-	cmd.Dir = filepath.Join("..", "integration", "testdata", "fickle")
-	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the fickle module: %w\n%s", err, out)
-	}
-	var err error
-	fickle, err = os.ReadFile(file)
-	return err
 }
 
 // world is a broker, a database and servers that use them.
 type world struct {
 	t     *testing.T
 	kafka *kfake.Cluster
+	addrs []string // of its brokers; it does not tell once it is closed
 	bolt  *boltserver.Server
 	sink  *graph.Sink
 	admin *kadm.Client
 	dir   string // the first server's
+	log   logLines
 }
 
 func newWorld(t *testing.T, partitions int32, opts boltserver.Options) *world {
@@ -85,9 +68,15 @@ func newWorld(t *testing.T, partitions int32, opts boltserver.Options) *world {
 	w.kafka, err = kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "topic"), kfake.SleepOutOfOrder())
 	require.NoError(t, err)
 	t.Cleanup(w.kafka.Close)
+	w.addrs = w.kafka.ListenAddrs()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(strings.Join(w.log.with(""), ""))
+		}
+	})
 	w.bolt = boltserver.Start(t, opts)
 	w.sink = w.connect("neo4j", opts.Password)
-	w.admin, err = kadm.NewOptClient(kgo.SeedBrokers(w.kafka.ListenAddrs()...))
+	w.admin, err = kadm.NewOptClient(kgo.SeedBrokers(w.addrs...))
 	require.NoError(t, err)
 	t.Cleanup(w.admin.Close)
 	return w
@@ -107,11 +96,11 @@ func (w *world) config(change func(*server.Config)) server.Config {
 		CacheDir:         cacheDir,
 		Sink:             w.sink,
 		SinkName:         "the recording server",
-		BootstrapServers: w.kafka.ListenAddrs(),
+		BootstrapServers: w.addrs,
 		StartTimeout:     patience,
 		CreateTimeout:    2 * time.Second,
 		RetryInterval:    5 * time.Millisecond,
-		Logger:           slog.New(slog.NewTextHandler(testWriter{w.t}, nil)),
+		Logger:           slog.New(slog.NewTextHandler(&w.log, nil)),
 	}
 	if change != nil {
 		change(&cfg)
@@ -119,12 +108,30 @@ func (w *world) config(change func(*server.Config)) server.Config {
 	return cfg
 }
 
-// testWriter sends log lines to the test that is running.
-type testWriter struct{ t *testing.T }
+// logLines keeps what servers log, and shows it when the test has failed.
+type logLines struct {
+	mu    sync.Mutex
+	lines []string
+}
 
-func (w testWriter) Write(line []byte) (int, error) {
-	w.t.Logf("%s", line)
+func (l *logLines) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, string(line))
 	return len(line), nil
+}
+
+// with returns the lines that hold what.
+func (l *logLines) with(what string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []string
+	for _, line := range l.lines {
+		if strings.Contains(line, what) {
+			found = append(found, line)
+		}
+	}
+	return found
 }
 
 // open opens a server on the world's data directory; it is closed with the
@@ -144,16 +151,16 @@ func (w *world) close(s *server.Server) {
 	_ = s.Close(ctx) // a second Close reports that the catalog is closed
 }
 
-// push uploads the fickle module.
+// push uploads the obedient module.
 func (w *world) push(s *server.Server) {
 	w.t.Helper()
-	_, err := s.PushModule(w.t.Context(), server.PushRequest{Name: "fickle", ContentType: server.ContentTypeWasm, Bytes: fickle})
+	_, err := s.PushModule(w.t.Context(), server.PushRequest{Name: "obedient", ContentType: server.ContentTypeWasm, Bytes: obedient})
 	require.NoError(w.t, err)
 }
 
 func (w *world) create(s *server.Server, change func(*graphmill.StreamSpec)) {
 	w.t.Helper()
-	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "fickle", StartFrom: graphmill.StartEarliest, BatchIntervalMS: 20}
+	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "obedient", StartFrom: graphmill.StartEarliest, BatchIntervalMS: 20}
 	if change != nil {
 		change(&spec)
 	}
@@ -179,7 +186,7 @@ func (w *world) produce(payloads ...string) {
 
 func (w *world) produceRecords(records ...*kgo.Record) {
 	w.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.kafka.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	require.NoError(w.t, err)
 	defer cl.Close()
 	require.NoError(w.t, cl.ProduceSync(w.t.Context(), records...).FirstErr())

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -266,6 +265,3 @@ func strictJSON(v []byte, into any) error {
 	d.DisallowUnknownFields()
 	return d.Decode(into)
 }
-
-// notExist tells a missing file from a failing disk.
-func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

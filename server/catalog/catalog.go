@@ -61,7 +61,9 @@ type Catalog interface {
 	// which a stream uses (code function_in_use).
 	PutModule(ctx context.Context, m graphmill.Module, bytes []byte, activate bool) (stored graphmill.Module, created bool, err error)
 	// ModuleBytes returns the bytes of a stored version by their hash, checked
-	// against it.
+	// against it. Where the file is gone or changed the error is of KindConflict
+	// (module_bytes_lost, module_bytes_damaged); the same bytes pushed again mend
+	// it.
 	ModuleBytes(ctx context.Context, sha256 string) ([]byte, error)
 	// DeleteModule removes all versions, unless a stream uses the module (code
 	// module_in_use). readOnly names a module of this name that lies beside the

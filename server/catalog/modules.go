@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"go.etcd.io/bbolt"
@@ -147,8 +148,11 @@ func (c *Bolt) PutModule(_ context.Context, m graphmill.Module, bytes []byte, ac
 // ModuleBytes implements Catalog.
 func (c *Bolt) ModuleBytes(_ context.Context, sha256 string) ([]byte, error) {
 	bytes, err := c.files.read(sha256)
-	if notExist(err) {
-		return nil, graphmill.NotFound("module_bytes_lost", "the bytes of module version %.12s are not in the data directory; push the module again", sha256)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, graphmill.Conflict("module_bytes_lost", "its bytes (SHA-256 %.12s) are not in the data directory any more", sha256)
+	case errors.Is(err, errDamaged):
+		return nil, graphmill.Conflict("module_bytes_damaged", "its bytes (SHA-256 %.12s) have been changed in the data directory", sha256)
 	}
 	return bytes, c.wrap("read", err)
 }

@@ -120,7 +120,7 @@ func TestDamagedBytesAreNoticed(t *testing.T) {
 	m, _ := push(t, c, "one", true, "f")
 	require.NoError(t, os.WriteFile(moduleFiles(t, dir)[0], []byte("two"), 0o600))
 	_, err := c.ModuleBytes(ctx, m.SHA256)
-	require.ErrorContains(t, err, "damaged")
+	requireCode(t, err, "module_bytes_damaged")
 	push(t, c, "one", true, "f")
 	_, err = c.ModuleBytes(ctx, m.SHA256)
 	require.NoError(t, err, "pushing it again mends it")

@@ -1,0 +1,107 @@
+package server_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/integration/boltserver"
+	"github.com/graphmill/graphmill/server"
+)
+
+func TestCheckDisturbsNothing(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	w.create(s, nil)
+	w.produce("a", "drop", "fail")
+	request := server.CheckRequest{BatchLimit: 1, Timeout: patience, From: "committed"}
+	for range 2 {
+		batches, err := s.CheckStream(t.Context(), "s", request)
+		require.NoError(t, err)
+		require.Len(t, batches, 1)
+		require.Len(t, batches[0].Messages, 3)
+		require.Len(t, batches[0].Output.Statements, 1)
+		require.Equal(t, map[string]any{"payload": "a", "offset": int64(0)}, batches[0].Output.Statements[0].Parameters())
+		require.Equal(t, []graphmill.Failure{{Message: 2, Text: "told to fail"}}, batches[0].Output.Failures)
+	}
+	require.EqualValues(t, -1, w.committed(), "nothing is settled in the group")
+	require.Empty(t, w.bolt.Committed())
+	groups, err := w.admin.ListGroups(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, groups, "no group was made")
+
+	request.From, request.Timeout = "latest", 100*time.Millisecond
+	_, err = s.CheckStream(t.Context(), "s", request)
+	e := requireCode(t, err, "check_timeout")
+	require.Contains(t, e.Next, "earliest")
+}
+
+func TestCheckTellsABadRequestFromABadTransformation(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	w.create(s, nil)
+	w.produce("panic")
+	for _, c := range []struct {
+		name, code string
+		request    server.CheckRequest
+	}{
+		{"no batch", "invalid", server.CheckRequest{Timeout: time.Second, From: "earliest"}},
+		{"too many batches", "invalid", server.CheckRequest{BatchLimit: 5000, Timeout: time.Second, From: "earliest"}},
+		{"no time", "invalid", server.CheckRequest{BatchLimit: 1, From: "earliest"}},
+		{"an unknown start", "invalid", server.CheckRequest{BatchLimit: 1, Timeout: time.Second, From: "sometime"}},
+		{"a panic", "transformation_failed", server.CheckRequest{BatchLimit: 1, Timeout: patience, From: "earliest"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := s.CheckStream(t.Context(), "s", c.request)
+			requireCode(t, err, c.code)
+		})
+	}
+}
+
+func TestCheckHoldsABoundedAmount(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	w.create(s, func(spec *graphmill.StreamSpec) { spec.BatchSize = 20 })
+	big := []byte(strings.Repeat("x", 900_000))
+	for range 100 {
+		w.produceRecords(&kgo.Record{Topic: "topic", Value: []byte("drop")}, &kgo.Record{Topic: "topic", Value: big})
+	}
+	request := server.CheckRequest{BatchLimit: server.MaxCheckBatches, Timeout: patience, From: "earliest"}
+	began := time.Now()
+	batches, err := s.CheckStream(t.Context(), "s", request)
+	require.NoError(t, err)
+	require.NotEmpty(t, batches)
+	var bytes int64
+	for _, b := range batches {
+		for i := range b.Messages {
+			bytes += b.Messages[i].Size()
+		}
+	}
+	require.Less(t, bytes, int64(80<<20), "messages and their statements are bounded together")
+	require.Less(t, time.Since(began), prompt, "it does not wait for more once it has enough")
+}
+
+func TestCheckTellsWhatStoodInItsWay(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	w.create(s, func(spec *graphmill.StreamSpec) { spec.BatchSize = 1 })
+	w.produce("a", "panic")
+	request := server.CheckRequest{BatchLimit: 2, Timeout: patience, From: "earliest"}
+	_, err := s.CheckStream(t.Context(), "s", request)
+	e := requireCode(t, err, "transformation_failed")
+	require.Contains(t, e.Text, "topic/0@1", "the message is named")
+
+	w.kafka.Close()
+	request.Timeout = time.Second
+	_, err = s.CheckStream(t.Context(), "s", request)
+	e = requireCode(t, err, "broker_unreachable")
+	require.Equal(t, graphmill.KindUnavailable, e.Kind)
+}

@@ -1,0 +1,90 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/graphmill/graphmill"
+)
+
+// codeInternal is the reason code of a defect or a failing disk.
+const codeInternal = "internal"
+
+// asFault finds the fault in an error's chain.
+func asFault(err error) (*graphmill.Fault, bool) {
+	var f *graphmill.Fault
+	ok := errors.As(err, &f)
+	return f, ok
+}
+
+// describe is a fault's text with its cause.
+func describe(f *graphmill.Fault) string {
+	if f.Err == nil {
+		return f.Text
+	}
+	return fmt.Sprintf("%s: %v", f.Text, f.Err)
+}
+
+// setupFault is the fault of an error that is none: a module that cannot be
+// loaded, a catalog that cannot be read.
+func setupFault(err error) *graphmill.Fault {
+	var e *graphmill.Error
+	if !errors.As(err, &e) || e.Kind == graphmill.KindInternal {
+		return internalFault("the stream cannot run", err)
+	}
+	return &graphmill.Fault{Class: graphmill.FaultSetup, Code: e.Code, Text: e.Text, Next: e.Next, Message: graphmill.WholeBatch, Err: e.Err}
+}
+
+func internalFault(text string, err error) *graphmill.Fault {
+	return &graphmill.Fault{Class: graphmill.FaultSetup, Code: codeInternal, Text: text, Message: graphmill.WholeBatch, Err: err}
+}
+
+// refusal makes a fault the answer to a command: what may pass later is
+// unavailable, and what somebody has to mend first a conflict.
+func refusal(f *graphmill.Fault) *graphmill.Error {
+	kind := graphmill.KindConflict
+	switch {
+	case f.Code == codeInternal:
+		kind = graphmill.KindInternal
+	case f.Class == graphmill.FaultTransient:
+		kind = graphmill.KindUnavailable
+	}
+	return &graphmill.Error{Kind: kind, Code: f.Code, Text: f.Text, Next: f.Next, Err: f.Err}
+}
+
+// reasonOf makes a fault the reason of the state failed.
+func reasonOf(stream string, f *graphmill.Fault) *graphmill.Reason {
+	code := f.Code
+	if f.Class == graphmill.FaultMessage {
+		code = "message"
+	}
+	reason := &graphmill.Reason{Code: code, Text: describe(f), Since: now(), NextStep: f.Next}
+	again := "graphmill stream start " + stream
+	switch {
+	case reason.NextStep == "":
+		reason.NextStep = "mend the cause, then: " + again
+	case !strings.Contains(reason.NextStep, again):
+		reason.NextStep += "; then: " + again
+	}
+	return reason
+}
+
+// exhausted is the fault of conflicts that do not end. It is of the set-up: the
+// messages are not to blame.
+func exhausted(f *graphmill.Fault, attempts int) *graphmill.Fault {
+	return &graphmill.Fault{
+		Class: graphmill.FaultSetup, Code: "conflicts", Message: graphmill.WholeBatch,
+		Text: fmt.Sprintf("the database refused the batch %d times because of conflicting transactions", attempts),
+		Next: "look for long transactions on the same nodes, or raise --stream-transaction-conflict-retries",
+		Err:  f,
+	}
+}
+
+// reported is the fault of a transformation's own report.
+func reported(f graphmill.Failure) *graphmill.Fault {
+	return &graphmill.Fault{
+		Class: graphmill.FaultMessage, Code: "transformation", Message: f.Message,
+		Text: fmt.Sprintf("the transformation reports: %s", f.Text),
+	}
+}

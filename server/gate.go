@@ -1,0 +1,166 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/graphmill/graphmill"
+)
+
+// refusalHolds is how long a refused login is believed without asking again.
+// Databases lock an account after a few wrong passwords, and every stream that
+// starts brings one.
+const refusalHolds = 5 * time.Second
+
+// codeAuth is the code of a fault by which a database does not let us in.
+const codeAuth = "auth"
+
+// gates are the gates of all databases, made as they are asked for.
+type gates struct {
+	sink graphmill.Sink
+
+	mu sync.Mutex
+	by map[string]*gate
+}
+
+func newGates(sink graphmill.Sink) *gates { return &gates{sink: sink, by: map[string]*gate{}} }
+
+// of returns the gate of a database; empty: the sink's own default.
+func (g *gates) of(database string) *gate {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.by[database] == nil {
+		g.by[database] = newGate(g.sink, database)
+	}
+	return g.by[database]
+}
+
+// gate is where all streams of one database wait while it is away: one of them
+// asks, and the others get its answer. Safe for concurrent use.
+type gate struct {
+	sink     graphmill.Sink
+	database string
+
+	turn chan struct{} // held by the one that asks
+
+	mu     sync.Mutex
+	asked  int // how many answers there have been
+	answer error
+	pause  *pauses   // between answers that it is away
+	next   time.Time // not before this it is asked again
+
+	refused   *graphmill.Fault // the last login that failed
+	refusedAt time.Time
+}
+
+func newGate(sink graphmill.Sink, database string) *gate {
+	return &gate{sink: sink, database: database, turn: make(chan struct{}, 1), pause: outagePauses()}
+}
+
+// await returns nil once the database can be used, and tells each fault that it
+// waits out. Other faults, and the cause of ctx's end, are errors.
+func (g *gate) await(ctx context.Context, tell func(*graphmill.Fault)) error {
+	for {
+		err := g.verify(ctx)
+		f, ok := asFault(err)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !ok || f.Class != graphmill.FaultTransient:
+			return err
+		}
+		tell(f)
+	}
+}
+
+// verify asks the database, or waits for the answer to somebody who does.
+func (g *gate) verify(ctx context.Context) error {
+	before := g.answers()
+	select {
+	case g.turn <- struct{}{}:
+		defer func() { <-g.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if g.answers() != before {
+		return g.lastAnswer()
+	}
+	if f := g.refusal(); f != nil {
+		return f
+	}
+	if err := sleep(ctx, g.due()); err != nil {
+		return err
+	}
+	err := g.sink.Verify(ctx, g.database)
+	if ctx.Err() != nil {
+		return ctx.Err() // no answer for the others
+	}
+	g.note(err)
+	return err
+}
+
+// execute is the sink's, but for a login that has been refused a moment ago.
+func (g *gate) execute(ctx context.Context, w graphmill.Work) (graphmill.Executed, error) {
+	if f := g.refusal(); f != nil {
+		return graphmill.Executed{}, f
+	}
+	executed, err := g.sink.Execute(ctx, w)
+	g.noteRefusal(err)
+	return executed, err
+}
+
+func (g *gate) answers() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.asked
+}
+
+func (g *gate) lastAnswer() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.answer
+}
+
+// due is how long it is until the database is asked again.
+func (g *gate) due() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Until(g.next)
+}
+
+// note keeps an answer of Verify for those who wait.
+func (g *gate) note(err error) {
+	g.noteRefusal(err)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asked++
+	g.answer = err
+	if f, ok := asFault(err); ok && f.Class == graphmill.FaultTransient {
+		g.next = time.Now().Add(g.pause.next())
+		return
+	}
+	g.pause, g.next = outagePauses(), time.Time{}
+}
+
+func (g *gate) noteRefusal(err error) {
+	f, ok := asFault(err)
+	if !ok || f.Code != codeAuth {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refused, g.refusedAt = f, time.Now()
+}
+
+// refusal returns the fault of a login that was refused a moment ago.
+func (g *gate) refusal() *graphmill.Fault {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Since(g.refusedAt) > refusalHolds {
+		g.refused = nil
+	}
+	return g.refused
+}

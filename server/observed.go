@@ -1,0 +1,222 @@
+package server
+
+import (
+	"cmp"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/graphmill/graphmill"
+)
+
+// side is what a stream may be waiting for.
+type side int
+
+const (
+	sourceSide  side = iota // messages of the broker
+	commitsSide             // the broker, to take an acknowledgement
+	sinkSide                // the database
+	sides
+)
+
+// observed is what a run tells of itself. It outlives the run, so it holds on
+// to no message and no connection. Safe for concurrent use; what it hands out
+// is the receiver's or is never changed.
+type observed struct {
+	log *slog.Logger
+
+	mu          sync.Mutex
+	opened      bool
+	waits       [sides]*graphmill.Reason
+	logged      string // the last state that was logged
+	module      *graphmill.ModuleVersion
+	batch       *graphmill.BatchStatus
+	lastFailure *graphmill.FailureStatus
+	counters    graphmill.Counters
+}
+
+func newObserved(log *slog.Logger) *observed {
+	return &observed{log: log, counters: graphmill.Counters{BatchesClosed: map[string]int64{}}}
+}
+
+// describe adds what is known to a status.
+func (o *observed) describe(status *graphmill.StreamStatus) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	status.Module = o.module
+	status.LastFailure = o.lastFailure
+	status.Counters = o.counters
+	status.Counters.BatchesClosed = maps.Clone(o.counters.BatchesClosed)
+	if o.batch != nil {
+		batch := *o.batch
+		status.CurrentBatch = &batch
+	}
+}
+
+// state returns what the run is doing while nobody has asked it to end.
+func (o *observed) state() (graphmill.State, *graphmill.Reason) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.stateLocked()
+}
+
+func (o *observed) stateLocked() (graphmill.State, *graphmill.Reason) {
+	for _, reason := range o.waits {
+		if reason != nil {
+			return graphmill.StateWaiting, reason
+		}
+	}
+	if !o.opened {
+		return graphmill.StateStarting, nil
+	}
+	return graphmill.StateRunning, nil
+}
+
+// setOpened says that the start positions are settled and the database is
+// there.
+func (o *observed) setOpened() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.opened = true
+	o.logStateLocked(o.stateLocked())
+}
+
+func (o *observed) isOpened() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.opened
+}
+
+// waiting notes that one side of the stream is away.
+func (o *observed) waiting(s side, f *graphmill.Fault) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	since := now()
+	if old := o.waits[s]; old != nil && old.Code == f.Code {
+		since = old.Since
+	}
+	o.waits[s] = &graphmill.Reason{
+		Code: f.Code, Text: describe(f), Since: since,
+		NextStep: cmp.Or(f.Next, "it goes on by itself"),
+	}
+	o.logStateLocked(o.stateLocked())
+}
+
+// recovered notes that it is there.
+func (o *observed) recovered(s side) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.waits[s] == nil {
+		return
+	}
+	o.waits[s] = nil
+	o.logStateLocked(o.stateLocked())
+}
+
+// brokerAway says that the broker is known to be away.
+func (o *observed) brokerAway() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.waits[sourceSide] != nil || o.waits[commitsSide] != nil
+}
+
+// logState writes one line for each change of state, and of its reason.
+func (o *observed) logState(state graphmill.State, reason *graphmill.Reason) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.logStateLocked(state, reason)
+}
+
+func (o *observed) logStateLocked(state graphmill.State, reason *graphmill.Reason) {
+	line := string(state)
+	attrs := []any{"state", string(state)}
+	if reason != nil {
+		line += " " + reason.Code
+		attrs = append(attrs, "reason", reason.Code, "text", reason.Text, "next_step", reason.NextStep)
+	}
+	if o.logged == line {
+		return
+	}
+	o.logged = line
+	if state == graphmill.StateFailed {
+		o.log.Error("stream", attrs...)
+		return
+	}
+	o.log.Info("stream", attrs...)
+}
+
+func (o *observed) setModule(v graphmill.ModuleVersion) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.module = &v
+}
+
+// failed notes that a batch has failed.
+func (o *observed) failed(failure graphmill.FailureStatus) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lastFailure = &failure
+	o.counters.Failures++
+}
+
+// failedAtLast notes what ended the run, unless that was a batch which has been
+// noted already.
+func (o *observed) failedAtLast(f *graphmill.Fault) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lastFailure == nil {
+		o.lastFailure = &graphmill.FailureStatus{At: now(), Code: f.Code, Text: describe(f)}
+	}
+}
+
+func (o *observed) beginBatch(j *job) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.batch = &graphmill.BatchStatus{
+		First: j.first, Last: j.batch.Positions,
+		Messages: len(j.batch.Messages), Statements: len(j.output.Statements), Attempt: 1,
+	}
+}
+
+func (o *observed) endBatch() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.batch = nil
+}
+
+// retryIn tells when the batch is tried again.
+func (o *observed) retryIn(d time.Duration) {
+	at := now().Add(d)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.batch != nil {
+		o.batch.NextRetryAt = &at
+	}
+}
+
+// retried notes that the batch is executed again.
+func (o *observed) retried() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.counters.Retries++
+	if o.batch != nil {
+		o.batch.Attempt++
+		o.batch.NextRetryAt = nil
+	}
+}
+
+// count adds an acknowledged batch to the counters.
+func (o *observed) count(j *job) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c := &o.counters
+	c.Batches++
+	c.BatchesClosed[j.batch.Closed.String()]++
+	c.Messages += int64(len(j.batch.Messages))
+	c.Statements += int64(j.executed.Statements)
+	c.StatementsSent += int64(j.executed.Sent)
+	c.Dropped += int64(j.dropped())
+}
+
+func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
