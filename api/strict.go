@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -188,7 +189,7 @@ func MessageDecoder() func(doc []byte) (Message, error) {
 	return func(doc []byte) (Message, error) {
 		var m Message
 		if err := checkJSON(doc, schema, schemas); err != nil {
-			return m, err
+			return m, errors.New(err.Error()) // a Problem is what a server answers
 		}
 		dec := json.NewDecoder(bytes.NewReader(doc))
 		dec.DisallowUnknownFields()
@@ -196,7 +197,7 @@ func MessageDecoder() func(doc []byte) (Message, error) {
 			return m, err
 		}
 		if dec.More() {
-			return m, fmt.Errorf("something follows the message; one message a line")
+			return m, errors.New("something follows the message; one message a line")
 		}
 		return m, nil
 	}

@@ -153,25 +153,21 @@ func (a *app) readMessages(file string) ([]api.Message, error) {
 		return nil, err
 	}
 	var messages []api.Message
+	decode := api.MessageDecoder()
 	number := 0
 	for text := range bytes.Lines(doc) {
 		number++
 		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
-		dec := json.NewDecoder(bytes.NewReader(text))
-		dec.DisallowUnknownFields()
-		var m api.Message
-		if err := dec.Decode(&m); err != nil {
+		m, err := decode(text)
+		if err != nil {
 			return nil, &graphmill.Error{
 				Kind: graphmill.KindInvalid, Code: "message",
 				Text: fmt.Sprintf("%s, line %d is no message", file, number),
 				Next: `a message is one line such as {"payload": "text", "key": "k", "topic": "t"}`,
 				Err:  err,
 			}
-		}
-		if dec.More() {
-			return nil, graphmill.Invalid("", "%s, line %d: something follows the message; one message a line", file, number)
 		}
 		messages = append(messages, m)
 	}

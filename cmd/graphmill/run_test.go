@@ -56,6 +56,9 @@ func TestMessagesAreReadLineByLine(t *testing.T) {
 		"{\"payload\":1}":                "line 1 is no message",
 		"nonsense":                       "line 1 is no message",
 		"{} {}":                          "one message a line",
+		"{\"Payload\":1}":                "did you mean payload?",
+		"{\"key\":\"a\",\"key\":\"b\"}":  "key: is given twice",
+		"{\"payload\":\"\xff\"}":         "no valid UTF-8",
 	} {
 		_, err := (&app{in: strings.NewReader(text)}).readMessages("-")
 		require.ErrorContains(t, err, want)
