@@ -134,7 +134,7 @@ func checkContract(m *meter.Module) (*contract, error) {
 	if c.transformations, err = transformations(m.Exports); err != nil {
 		return nil, err
 	}
-	if err := checkVersion(exports, c.transformations); err != nil {
+	if err := checkVersion(exports); err != nil {
 		return nil, err
 	}
 	if err := checkExports(m.Exports, exports); err != nil {
@@ -171,7 +171,17 @@ func transformations(exports []meter.Export) ([]string, error) {
 }
 
 // checkVersion finds out which ABI a module speaks, and what else it is if none.
-func checkVersion(exports map[string]meter.Export, transformations []string) error {
+//
+// A module with _start and without _initialize is a program, whatever else it
+// exports: its runtime is not up before _start has run, and then it is over. Go
+// makes one of a plugin that is built without -buildmode=c-shared.
+func checkVersion(exports map[string]meter.Export) error {
+	_, start := exports[exportStart]
+	_, initialize := exports[exportInitialize]
+	if start && !initialize {
+		return rejected("command_module", "build a reactor: -buildmode=c-shared with Go, -mexec-model=reactor with clang, crate-type cdylib with Rust",
+			"the module is a program that runs once (it exports _start); a transformation is called again and again")
+	}
 	if _, ok := exports[exportMarker]; ok {
 		return nil
 	}
@@ -180,10 +190,6 @@ func checkVersion(exports map[string]meter.Export, transformations []string) err
 			return rejected("newer_abi", "build it with an SDK for ABI 1, or take a newer Graphmill",
 				"the module speaks version %s of the transformation ABI, this server speaks 1", v[1])
 		}
-	}
-	if _, ok := exports[exportStart]; ok && len(transformations) == 0 {
-		return rejected("command_module", "build a reactor: -buildmode=c-shared with Go, -mexec-model=reactor with clang, crate-type cdylib with Rust",
-			"the module is a program that runs once (it exports _start); a transformation is called again and again")
 	}
 	return rejected("no_abi_marker", "build it with an SDK, or export "+exportMarker+" of the type () -> ()",
 		"the module does not export %s, so it does not say which ABI it speaks", exportMarker)
