@@ -12,8 +12,8 @@ import (
 
 // Bounds of a CheckRequest.
 const (
-	MaxCheckBatches = 1000
-	MaxCheckTimeout = 10 * time.Minute
+	maxCheckBatches = 1000
+	maxCheckTimeout = 10 * time.Minute
 )
 
 // maxCheckBytes is how much of messages and statements a check holds. Once it
@@ -39,12 +39,16 @@ func (s *Server) CheckStream(ctx context.Context, name string, r CheckRequest) (
 	if err != nil {
 		return nil, err
 	}
+	ctx, stop := within(ctx, s.life)
+	defer stop()
 	limited, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	batches, err := s.check(limited, st.record().Spec, r)
 	switch {
 	case err == nil:
 		return batches, nil
+	case s.life.Err() != nil:
+		return nil, s.Ready(ctx)
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("check stream %q: %w", name, ctx.Err())
 	case limited.Err() != nil && len(batches) > 0:
@@ -62,11 +66,11 @@ func (s *Server) CheckStream(ctx context.Context, name string, r CheckRequest) (
 }
 
 func (r CheckRequest) validate() error {
-	if r.BatchLimit < 1 || r.BatchLimit > MaxCheckBatches {
-		return graphmill.Invalid("batch_limit", "%d is outside of 1 to %d", r.BatchLimit, MaxCheckBatches)
+	if r.BatchLimit < 1 || r.BatchLimit > maxCheckBatches {
+		return graphmill.Invalid("batch_limit", "%d is outside of 1 to %d", r.BatchLimit, maxCheckBatches)
 	}
-	if r.Timeout < time.Millisecond || r.Timeout > MaxCheckTimeout {
-		return graphmill.Invalid("timeout_ms", "%d is outside of 1 to %d", r.Timeout.Milliseconds(), MaxCheckTimeout.Milliseconds())
+	if r.Timeout < time.Millisecond || r.Timeout > maxCheckTimeout {
+		return graphmill.Invalid("timeout_ms", "%d is outside of 1 to %d", r.Timeout.Milliseconds(), maxCheckTimeout.Milliseconds())
 	}
 	if r.From == kafka.FromCommitted {
 		return nil

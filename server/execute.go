@@ -48,7 +48,7 @@ func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 	}
 	retry := r.newRetry(j)
 	for {
-		executed, err := r.gate().execute(j.ctx, work)
+		executed, err := r.st.srv.gates.execute(j.ctx, work)
 		if err == nil {
 			r.observed.recovered(sinkSide)
 			return executed, nil

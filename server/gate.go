@@ -16,30 +16,95 @@ const refusalHolds = 5 * time.Second
 // codeAuth is the code of a fault by which a database does not let us in.
 const codeAuth = "auth"
 
-// gates are the gates of all databases, made as they are asked for.
+// gates are the gates of all databases, made as they are asked for. Safe for
+// concurrent use.
 type gates struct {
 	sink graphmill.Sink
 
-	mu sync.Mutex
-	by map[string]*gate
+	login chan struct{} // held by the one that asks, while it is not known whether we are let in
+
+	mu        sync.Mutex
+	by        map[string]*gate
+	letIn     bool             // the last login that is known of worked
+	refused   *graphmill.Fault // the last login that did not, to whichever database
+	refusedAt time.Time
 }
 
-func newGates(sink graphmill.Sink) *gates { return &gates{sink: sink, by: map[string]*gate{}} }
+func newGates(sink graphmill.Sink) *gates {
+	return &gates{sink: sink, by: map[string]*gate{}, login: make(chan struct{}, 1)}
+}
 
 // of returns the gate of a database; empty: the sink's own default.
 func (g *gates) of(database string) *gate {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.by[database] == nil {
-		g.by[database] = newGate(g.sink, database)
+		g.by[database] = &gate{gates: g, database: database, turn: make(chan struct{}, 1), pause: outagePauses()}
 	}
 	return g.by[database]
+}
+
+// verify is the sink's. Until a login has worked, the gates ask one by one.
+func (g *gates) verify(ctx context.Context, database string) error {
+	if !g.isLetIn() {
+		select {
+		case g.login <- struct{}{}:
+			defer func() { <-g.login }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := g.refusal(); err != nil {
+		return err
+	}
+	err := g.sink.Verify(ctx, database)
+	g.noteLogin(err)
+	return err
+}
+
+// execute is the sink's.
+func (g *gates) execute(ctx context.Context, w graphmill.Work) (graphmill.Executed, error) {
+	if err := g.refusal(); err != nil {
+		return graphmill.Executed{}, err
+	}
+	executed, err := g.sink.Execute(ctx, w)
+	g.noteLogin(err)
+	return executed, err
+}
+
+func (g *gates) isLetIn() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.letIn
+}
+
+// refusal returns the fault of a login that was refused a moment ago.
+func (g *gates) refusal() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.refused == nil || time.Since(g.refusedAt) > refusalHolds {
+		return nil
+	}
+	return g.refused
+}
+
+// noteLogin remembers what the answer of the sink says about being let in.
+func (g *gates) noteLogin(err error) {
+	f, _ := asFault(err)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case err == nil:
+		g.letIn, g.refused = true, nil
+	case f != nil && f.Code == codeAuth:
+		g.letIn, g.refused, g.refusedAt = false, f, time.Now()
+	}
 }
 
 // gate is where all streams of one database wait while it is away: one of them
 // asks, and the others get its answer. Safe for concurrent use.
 type gate struct {
-	sink     graphmill.Sink
+	gates    *gates
 	database string
 
 	turn chan struct{} // held by the one that asks
@@ -49,13 +114,6 @@ type gate struct {
 	answer error
 	pause  *pauses   // between answers that it is away
 	next   time.Time // not before this it is asked again
-
-	refused   *graphmill.Fault // the last login that failed
-	refusedAt time.Time
-}
-
-func newGate(sink graphmill.Sink, database string) *gate {
-	return &gate{sink: sink, database: database, turn: make(chan struct{}, 1), pause: outagePauses()}
 }
 
 // await returns nil once the database can be used, and tells each fault that it
@@ -88,28 +146,15 @@ func (g *gate) verify(ctx context.Context) error {
 	if g.answers() != before {
 		return g.lastAnswer()
 	}
-	if f := g.refusal(); f != nil {
-		return f
-	}
 	if err := sleep(ctx, g.due()); err != nil {
 		return err
 	}
-	err := g.sink.Verify(ctx, g.database)
+	err := g.gates.verify(ctx, g.database)
 	if ctx.Err() != nil {
 		return ctx.Err() // no answer for the others
 	}
 	g.note(err)
 	return err
-}
-
-// execute is the sink's, but for a login that has been refused a moment ago.
-func (g *gate) execute(ctx context.Context, w graphmill.Work) (graphmill.Executed, error) {
-	if f := g.refusal(); f != nil {
-		return graphmill.Executed{}, f
-	}
-	executed, err := g.sink.Execute(ctx, w)
-	g.noteRefusal(err)
-	return executed, err
 }
 
 func (g *gate) answers() int {
@@ -133,7 +178,6 @@ func (g *gate) due() time.Duration {
 
 // note keeps an answer of Verify for those who wait.
 func (g *gate) note(err error) {
-	g.noteRefusal(err)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.asked++
@@ -143,24 +187,4 @@ func (g *gate) note(err error) {
 		return
 	}
 	g.pause, g.next = outagePauses(), time.Time{}
-}
-
-func (g *gate) noteRefusal(err error) {
-	f, ok := asFault(err)
-	if !ok || f.Code != codeAuth {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.refused, g.refusedAt = f, time.Now()
-}
-
-// refusal returns the fault of a login that was refused a moment ago.
-func (g *gate) refusal() *graphmill.Fault {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if time.Since(g.refusedAt) > refusalHolds {
-		g.refused = nil
-	}
-	return g.refused
 }

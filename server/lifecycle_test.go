@@ -223,7 +223,8 @@ func TestWhatWasAskedForOutlivesAKillInTheMiddleOfIt(t *testing.T) {
 	})
 }
 
-// fullDisk lets no file of this process grow or change until it is mended.
+// fullDisk lets no file of this process grow or change until it is mended, so no
+// other test must run meanwhile.
 func fullDisk(t *testing.T) (mend func()) {
 	t.Helper()
 	var before syscall.Rlimit
@@ -238,7 +239,7 @@ func fullDisk(t *testing.T) (mend func()) {
 
 func TestAFullDisk(t *testing.T) {
 	t.Run("STOP ends the run and says that it was not stored", func(t *testing.T) {
-		w := newWorld(t, 1, boltserver.Options{})
+		w := newLoneWorld(t, 1, boltserver.Options{})
 		s := w.open(nil)
 		w.push(s)
 		w.create(s, nil)
@@ -259,7 +260,7 @@ func TestAFullDisk(t *testing.T) {
 		require.Equal(t, graphmill.StateStopped, w.status(s).State)
 	})
 	t.Run("START starts nothing", func(t *testing.T) {
-		w := newWorld(t, 1, boltserver.Options{})
+		w := newLoneWorld(t, 1, boltserver.Options{})
 		s := w.open(nil)
 		w.push(s)
 		w.create(s, nil)
@@ -271,10 +272,17 @@ func TestAFullDisk(t *testing.T) {
 		w.start(s)
 	})
 	t.Run("a failure is told although it cannot be stored", func(t *testing.T) {
-		w, s, release := hanging(t, nil)
-		w.produce("fail")
+		w := newLoneWorld(t, 1, boltserver.Options{})
+		held := make(chan struct{})
+		w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: held} }})
+		s := w.open(nil)
+		w.push(s)
+		w.create(s, func(spec *graphmill.StreamSpec) { spec.BatchSize = 1 })
+		w.produce("a", "fail")
+		w.start(s)
+		w.awaitExecuting(s)
 		mend := fullDisk(t)
-		release()
+		close(held)
 		w.awaitState(s, graphmill.StateFailed)
 		mend()
 		require.NoError(t, stop(s)())

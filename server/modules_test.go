@@ -148,7 +148,7 @@ func TestAModuleThatIsReplacedWhileItIsLoaded(t *testing.T) {
 			assert.NoError(t, err, "there is a module of the name at every moment")
 		}
 	})
-	for range 100 {
+	for range 30 {
 		w.pushAs(s, "obedient", obedientTwo)
 		require.NoError(t, s.DeleteModule(t.Context(), "obedient"))
 	}

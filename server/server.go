@@ -70,6 +70,8 @@ type Server struct {
 	host    *wasmhost.Host
 	plugins *plugins
 	gates   *gates
+	life    context.Context // until Close
+	end     context.CancelFunc
 
 	// defining is held while a stream is added or removed, in the catalog and in
 	// the list.
@@ -101,12 +103,15 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
+	life, end := context.WithCancel(context.Background())
 	s := &Server{
 		cfg:     cfg,
 		log:     cfg.Logger,
 		catalog: store,
 		host:    host,
 		gates:   newGates(cfg.Sink),
+		life:    life,
+		end:     end,
 		streams: map[string]*stream{},
 	}
 	s.plugins, err = openPlugins(cfg.PluginsDir, host, cfg.Logger)
@@ -135,11 +140,14 @@ func (s *Server) resume(ctx context.Context) error {
 	for _, rec := range stored {
 		s.streams[rec.Spec.Name] = newStream(s, rec)
 	}
+	resumed := 0
 	for _, rec := range stored {
 		if rec.Desired == graphmill.StateRunning && rec.Failed == nil {
 			s.resumeStream(s.streams[rec.Spec.Name])
+			resumed++
 		}
 	}
+	s.log.Info("streams resumed", "of", len(stored), "resumed", resumed, "statements_go_to", s.cfg.SinkName)
 	return nil
 }
 
@@ -164,12 +172,14 @@ func (s *Server) Ready(context.Context) error {
 }
 
 // Close stops every stream after the batch that it is executing, within the
-// drain timeout or until ctx ends, and lets go of the data directory. Desired
-// states stay: the next Open resumes.
+// drain timeout or until ctx ends, ends checks and dry runs, and lets go of the
+// data directory. Desired states stay: the next Open resumes. Closing twice does
+// nothing.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closing = true
 	s.mu.Unlock()
+	s.end()
 
 	var wg sync.WaitGroup
 	s.each(func(st *stream) { wg.Go(func() { st.halt(ctx) }) })

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -28,26 +26,7 @@ import (
 // patience bounds what a test waits for; a busy machine may need some of it.
 const patience = 30 * time.Second
 
-// cacheDir keeps compiled modules for all tests.
-var cacheDir string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "graphmill-server-test-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	cacheDir = filepath.Join(dir, "cache")
-	code := m.Run()
-	if code == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // world is a broker, a database and servers that use them.
 type world struct {
@@ -61,7 +40,15 @@ type world struct {
 	log   logLines
 }
 
+// newWorld makes a world of the test's own, beside those of other tests.
 func newWorld(t *testing.T, partitions int32, opts boltserver.Options) *world {
+	t.Helper()
+	t.Parallel() // they wait more than they work
+	return newLoneWorld(t, partitions, opts)
+}
+
+// newLoneWorld makes the only world there is meanwhile.
+func newLoneWorld(t *testing.T, partitions int32, opts boltserver.Options) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
 	var err error
@@ -93,7 +80,6 @@ func (w *world) connect(user, password string) *graph.Sink {
 func (w *world) config(change func(*server.Config)) server.Config {
 	cfg := server.Config{
 		DataDir:          w.dir,
-		CacheDir:         cacheDir,
 		Sink:             w.sink,
 		SinkName:         "the recording server",
 		BootstrapServers: w.addrs,

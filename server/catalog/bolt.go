@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -47,54 +50,99 @@ type Bolt struct {
 var _ Catalog = (*Bolt)(nil)
 
 // Open opens the catalog of a data directory, which is made if it is absent.
-// One process at a time may have it open.
+// One process at a time may have it open. Errors that a user can do something
+// about are of KindConflict: data_dir_in_use, catalog_format, catalog_damaged.
 func Open(dataDir string) (*Bolt, error) {
 	files := moduleFiles{dir: filepath.Join(dataDir, "modules")}
 	if err := os.MkdirAll(files.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
 	path := filepath.Join(dataDir, "catalog.db")
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait})
-	switch {
-	case errors.Is(err, bolterrors.ErrTimeout):
+	db, err := openStore(path)
+	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, &graphmill.Error{Kind: graphmill.KindConflict, Code: "data_dir_in_use", Field: "data_dir",
 			Text: fmt.Sprintf("another process uses the data directory %s", dataDir),
 			Next: "stop it, or give this server a directory of its own with --data-dir"}
-	case err != nil:
-		return nil, fmt.Errorf("open the catalog %s: %w", path, err)
 	}
 	c := &Bolt{db: db, files: files}
-	if err := c.prepare(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the catalog %s: %w", path, err), db.Close())
+	if err == nil {
+		err = c.sweep()
+	}
+	if err != nil {
+		if db != nil {
+			err = errors.Join(err, db.Close())
+		}
+		return nil, fmt.Errorf("open the catalog %s: %w", path, err)
 	}
 	return c, nil
 }
 
-func (c *Bolt) prepare() error {
-	err := c.db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{metaBucket, streamsBucket, modulesBucket, positionsBucket} {
-			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
-				return err
-			}
+// openStore opens the file, makes it what this version expects, and reads all of
+// it once. bbolt trusts its pages: where a disk has damaged them it panics or
+// reads beyond the file, which would otherwise happen later, to everybody.
+func openStore(path string) (db *bbolt.DB, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = damaged(fmt.Errorf("%v", p))
 		}
-		meta := tx.Bucket(metaBucket)
-		stored := meta.Get(formatKey)
-		if stored == nil {
-			return meta.Put(formatKey, fmt.Append(nil, formatVersion))
+	}()
+	db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait})
+	switch {
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
+		return nil, damaged(err)
+	case err != nil:
+		return nil, err
+	}
+	if err := db.Update(prepare); err != nil {
+		return db, err
+	}
+	return db, db.View(readAll)
+}
+
+func damaged(err error) error {
+	return &graphmill.Error{Kind: graphmill.KindConflict, Code: "catalog_damaged",
+		Text: "the file is damaged", Err: err,
+		Next: "put it back from a backup, or move it away and begin with an empty catalog: modules and streams have to be made again then"}
+}
+
+// prepare makes the buckets of a new store, and refuses one of another version.
+func prepare(tx *bbolt.Tx) error {
+	for _, name := range [][]byte{metaBucket, streamsBucket, modulesBucket, positionsBucket} {
+		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
+			return err
 		}
-		if string(stored) != fmt.Sprint(formatVersion) {
-			return fmt.Errorf("its format %q is not known to this version of graphmill, which writes format %d", stored, formatVersion)
-		}
-		return nil
+	}
+	meta := tx.Bucket(metaBucket)
+	stored := meta.Get(formatKey)
+	if stored == nil {
+		return meta.Put(formatKey, fmt.Append(nil, formatVersion))
+	}
+	if string(stored) != fmt.Sprint(formatVersion) {
+		return &graphmill.Error{Kind: graphmill.KindConflict, Code: "catalog_format",
+			Text: fmt.Sprintf("its format %q is not known to this version of graphmill, which writes format %d", stored, formatVersion),
+			Next: "use the version of graphmill that wrote it, or a later one"}
+	}
+	return nil
+}
+
+// readAll touches every byte of every entry.
+func readAll(tx *bbolt.Tx) error {
+	hash := fnv.New32()
+	return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
+		return b.ForEach(func(k, v []byte) error {
+			hash.Write(k)
+			hash.Write(v)
+			return nil
+		})
 	})
-	if err != nil {
-		return err
-	}
-	wanted, complete, err := c.moduleSums()
-	if err != nil || !complete { // a broken entry may refer to any file
-		return err
-	}
-	return c.files.sweep(wanted)
+}
+
+// sweep removes what a crash has left among the files.
+func (c *Bolt) sweep() error {
+	c.fileMu.Lock()
+	defer c.fileMu.Unlock()
+	return c.sweepLocked()
 }
 
 // Close lets go of the data directory.
@@ -130,16 +178,6 @@ func decodeStream(k, v []byte) (Stream, error) {
 		return s, fmt.Errorf("the desired state %q is not known", s.Desired)
 	}
 	return s, s.Spec.Validate()
-}
-
-// Stream implements Catalog.
-func (c *Bolt) Stream(_ context.Context, name string) (Stream, error) {
-	var s Stream
-	err := c.view(func(tx *bbolt.Tx) (err error) {
-		s, err = getStream(tx, name)
-		return err
-	})
-	return s, err
 }
 
 func getStream(tx *bbolt.Tx, name string) (Stream, error) {
@@ -213,20 +251,24 @@ func getPositions(tx *bbolt.Tx, stream string) ([]graphmill.Position, error) {
 	}
 	var ps []graphmill.Position
 	if err := strictJSON(v, &ps); err != nil {
-		return nil, fmt.Errorf("read the positions of stream %q: %w", stream, err)
+		return nil, &graphmill.Error{Kind: graphmill.KindConflict, Code: "entry_broken",
+			Text: fmt.Sprintf("the catalog's entry of the positions of stream %q cannot be read", stream), Err: err,
+			Next: "where the consumer group still has its positions, drop the stream and create it again"}
 	}
 	return ps, nil
 }
 
 // MergePositions implements Catalog.
 func (c *Bolt) MergePositions(_ context.Context, stream string, positions []graphmill.Position) error {
-	return c.update(func(tx *bbolt.Tx) error {
+	// Many streams write at once, at the end of a server above all: they share
+	// transactions, and what these cost the disk.
+	return c.wrap("write", c.db.Batch(func(tx *bbolt.Tx) error {
 		if tx.Bucket(streamsBucket).Get([]byte(stream)) == nil {
 			return graphmill.NotFound("stream_not_found", "there is no stream %q", stream)
 		}
 		stored, err := getPositions(tx, stream)
 		if err != nil {
-			stored = nil // unreadable ones are replaced by what is known now
+			return err
 		}
 		merged := slices.DeleteFunc(stored, func(old graphmill.Position) bool {
 			return slices.ContainsFunc(positions, func(p graphmill.Position) bool { return p.TopicPartition == old.TopicPartition })
@@ -234,7 +276,7 @@ func (c *Bolt) MergePositions(_ context.Context, stream string, positions []grap
 		merged = append(merged, positions...)
 		graphmill.SortPositions(merged)
 		return putJSON(tx.Bucket(positionsBucket), stream, merged)
-	})
+	}))
 }
 
 // view and update give errors that are not meant for users their kind.
@@ -244,8 +286,11 @@ func (c *Bolt) update(f func(*bbolt.Tx) error) error { return c.wrap("write", c.
 
 func (c *Bolt) wrap(doing string, err error) error {
 	var known *graphmill.Error
-	if err == nil || errors.As(err, &known) {
+	switch {
+	case err == nil || errors.As(err, &known):
 		return err
+	case errors.Is(err, bolterrors.ErrDatabaseNotOpen):
+		return &graphmill.Error{Kind: graphmill.KindUnavailable, Code: "shutting_down", Text: "the server is shutting down"}
 	}
 	return &graphmill.Error{Kind: graphmill.KindInternal, Code: "catalog", Text: doing + " the catalog", Err: err}
 }
@@ -263,5 +308,11 @@ func putJSON(b *bbolt.Bucket, key string, value any) error {
 func strictJSON(v []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(v))
 	d.DisallowUnknownFields()
-	return d.Decode(into)
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return errors.New("there is more behind the entry")
+	}
+	return nil
 }

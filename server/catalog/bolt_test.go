@@ -2,8 +2,11 @@ package catalog_test
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -107,6 +110,7 @@ func TestABrokenEntryIsReportedAndTheRestLoads(t *testing.T) {
 		"an invalid definition":   `{"spec":{"name":"bad","source":"carrier-pigeon"},"desired":"stopped"}`,
 		"an empty entry":          ``,
 		"a value of another type": `[]`,
+		"something behind it":     `{"spec":{"name":"bad","source":"kafka","topics":["t"],"transform":"m.f"},"desired":"stopped"} {}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -122,7 +126,7 @@ func TestABrokenEntryIsReportedAndTheRestLoads(t *testing.T) {
 			require.Equal(t, []catalog.Stream{good}, streams)
 			require.Len(t, broken, 1)
 			require.Equal(t, "bad", broken[0].Name)
-			_, err = c.Stream(ctx, "bad")
+			_, err = c.UpdateStream(ctx, stream("bad", "m.f"))
 			requireCode(t, err, "entry_broken")
 			require.NoError(t, c.DeleteStream(ctx, "bad"), "a broken entry can be removed")
 		})
@@ -145,7 +149,81 @@ func TestAStoreOfALaterFormatIsRefused(t *testing.T) {
 	require.NoError(t, open(t, dir).Close())
 	put(t, dir, "meta", "format", "2")
 	_, err := catalog.Open(dir)
+	requireCode(t, err, "catalog_format")
 	require.ErrorContains(t, err, `format "2"`)
+	require.ErrorContains(t, err, dir)
+}
+
+func TestADamagedFileIsToldOnOpening(t *testing.T) {
+	dir := t.TempDir()
+	c := open(t, dir)
+	for i := range 200 {
+		_, err := c.CreateStream(ctx, stream(fmt.Sprintf("s%d", i), "m.f"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, c.Close())
+	whole, err := os.ReadFile(filepath.Join(dir, "catalog.db"))
+	require.NoError(t, err)
+
+	for name, bytes := range map[string][]byte{
+		"text":          []byte("a file of another kind"),
+		"zeros":         make([]byte, len(whole)),
+		"two pages":     whole[:8192],
+		"half of it":    whole[:len(whole)/2],
+		"zeroed behind": append(slices.Clone(whole[:8192]), make([]byte, len(whole)-8192)...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "catalog.db"), bytes, 0o600))
+			_, err := catalog.Open(dir)
+			requireCode(t, err, "catalog_damaged")
+			require.ErrorContains(t, err, filepath.Join(dir, "catalog.db"))
+		})
+	}
+	t.Run("bytes changed here and there", func(t *testing.T) {
+		random := rand.New(rand.NewPCG(1, 2))
+		for range 50 {
+			changed := slices.Clone(whole)
+			for range 1 + random.IntN(8) {
+				changed[random.IntN(len(changed))] = byte(random.IntN(256))
+			}
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "catalog.db"), changed, 0o600))
+			c, err := catalog.Open(dir)
+			if err != nil {
+				continue // it is told, and nothing worse happens
+			}
+			_, _, err = c.Streams(ctx)
+			require.NoError(t, err)
+			require.NoError(t, c.Close())
+		}
+	})
+}
+
+func TestAClosedCatalogIsUnavailable(t *testing.T) {
+	c := open(t, t.TempDir())
+	require.NoError(t, c.Close())
+	_, _, err := c.Streams(ctx)
+	requireCode(t, err, "shutting_down")
+	_, err = c.CreateStream(ctx, stream("s", "m.f"))
+	requireCode(t, err, "shutting_down")
+	requireCode(t, c.MergePositions(ctx, "s", nil), "shutting_down")
+	_, _, err = c.PutModule(ctx, module("m", "f"), []byte("x"), true)
+	requireCode(t, err, "shutting_down")
+}
+
+func TestPositionsThatCannotBeReadAreLeft(t *testing.T) {
+	dir := t.TempDir()
+	c := open(t, dir)
+	_, err := c.CreateStream(ctx, stream("s", "m.f"))
+	require.NoError(t, err)
+	require.NoError(t, c.Close())
+	put(t, dir, "positions", "s", `[{"topic":`)
+	c = open(t, dir)
+	_, err = c.Positions(ctx, "s")
+	requireCode(t, err, "entry_broken")
+	requireCode(t, c.MergePositions(ctx, "s", []graphmill.Position{{Offset: 1}}), "entry_broken")
+	require.NoError(t, c.DeleteStream(ctx, "s"))
 }
 
 func TestTheDataDirectoryHasOneOwner(t *testing.T) {

@@ -27,7 +27,7 @@ type Stream struct {
 
 // Broken is an entry that could not be read. It is left as it is.
 type Broken struct {
-	Kind string // "stream", "module", "positions"
+	Kind string // "stream", "module"
 	Name string
 	Err  error
 }
@@ -36,11 +36,11 @@ type Broken struct {
 // concurrent use.
 //
 // Errors are *graphmill.Error: KindNotFound, KindConflict (the name is taken,
-// the revision is not the stored one, the module is in use) and KindInternal.
+// the revision is not the stored one, the module is in use, an entry cannot be
+// read), KindUnavailable once it is closed, and KindInternal.
 type Catalog interface {
 	// Streams returns every readable stream by name, and the broken ones.
 	Streams(ctx context.Context) ([]Stream, []Broken, error)
-	Stream(ctx context.Context, name string) (Stream, error)
 	// CreateStream stores a new stream with revision 1.
 	CreateStream(ctx context.Context, s Stream) (Stream, error)
 	// UpdateStream replaces the stream whose stored revision is s.Revision and

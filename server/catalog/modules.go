@@ -176,7 +176,10 @@ func (c *Bolt) DeleteModule(_ context.Context, name string, readOnly *graphmill.
 		}
 		return tx.Bucket(modulesBucket).Delete([]byte(name))
 	})
-	return errors.Join(err, c.sweepLocked())
+	if err != nil {
+		return err
+	}
+	return c.sweepLocked()
 }
 
 // usersOf returns the streams whose transformation is of the module. Entries
