@@ -111,15 +111,30 @@ func (r *Reader) begin(ctx context.Context) error {
 		}
 	}
 	r.budget.among(len(leaders))
-	starts, err := r.starts(ctx, tps)
+	starts, err := r.awaitStarts(ctx, tps)
 	if err != nil {
-		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			return err
-		}
-		return r.links.fault("find where to begin", err)
+		return err
 	}
 	r.cl.AddConsumePartitions(starts)
 	return nil
+}
+
+// awaitStarts asks where to begin until the brokers answer or ctx ends: a broker
+// that has just started knows no coordinator of the group for a moment.
+func (r *Reader) awaitStarts(ctx context.Context, tps []graphmill.TopicPartition) (map[string]map[int32]kgo.Offset, error) {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		starts, err := r.starts(ctx, tps)
+		if err == nil {
+			return starts, nil
+		}
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return nil, err
+		}
+		f := r.links.fault("find where to begin", err)
+		if f.Class != graphmill.FaultTransient || pause(ctx, wait) != nil {
+			return nil, f
+		}
+	}
 }
 
 func (r *Reader) starts(ctx context.Context, tps []graphmill.TopicPartition) (map[string]map[int32]kgo.Offset, error) {

@@ -7,7 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources/kafka"
@@ -145,6 +148,25 @@ func TestReaderOfWhatIsNotThere(t *testing.T) {
 		require.Equal(t, "broker_unreachable", f.Code)
 		require.Contains(t, f.Text, "127.0.0.1:1")
 	})
+}
+
+// On a broker that has just started, groups have no coordinator for a moment.
+func TestReaderWaitsForTheGroupsCoordinator(t *testing.T) {
+	for name, key := range map[string]kmsg.Key{"to be found": kmsg.FindCoordinator, "to answer": kmsg.OffsetFetch} {
+		t.Run(name, func(t *testing.T) {
+			b := newFake(t)
+			topic := b.topic(1)
+			require.NoError(t, b.cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte("a")}).FirstErr())
+			cfg := b.config(topic)
+			cfg.Start.Earliest = true
+			r := b.reader(cfg, kafka.FromCommitted)
+			b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: kerr.CoordinatorNotAvailable, Count: 5})
+			fetches, err := r.Fetch(t.Context(), 10)
+			require.NoError(t, err)
+			require.Len(t, fetches, 1)
+			require.Len(t, fetches[0].Messages, 1)
+		})
+	}
 }
 
 func TestReaderRefusesAnUnknownBeginning(t *testing.T) {
