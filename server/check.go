@@ -129,16 +129,17 @@ func (s *Server) check(ctx context.Context, spec graphmill.StreamSpec, r CheckRe
 				})
 			}
 			batches = append(batches, CheckBatch{Messages: b.Messages, Output: out})
-			held += b.Bytes + sizeOf(out)
+			held += sizeOf(b, out)
 		}
 		batcher.Completed()
 	}
 	return batches, nil
 }
 
-// sizeOf is about what the statements hold in memory, in bytes.
-func sizeOf(out graphmill.Output) int64 {
-	var n int64
+// sizeOf is about what a batch and its statements hold in memory, in bytes.
+func sizeOf(b graphmill.Batch, out graphmill.Output) int64 {
+	const each = 128 // of a message or a statement beside what it carries
+	n := b.Bytes + each*int64(len(b.Messages)+len(out.Statements))
 	for i := range out.Statements {
 		st := &out.Statements[i]
 		n += sizeOfValue(st.Values) + sizeOfValue(st.Params)

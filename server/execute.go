@@ -29,6 +29,7 @@ func (r *run) apply(source sources.Source, j *job) (err error) {
 	}
 	r.observed.count(j)
 	r.acknowledged(j.batch.Positions)
+	j.release()
 	return nil
 }
 

@@ -119,6 +119,13 @@ func (j *job) forget() {
 	j.retryAt = time.Time{}
 }
 
+// release lets go of messages and statements: the lane may hold the job that was
+// done last for as long as no message comes.
+func (j *job) release() {
+	j.batch.Messages = nil
+	j.output = graphmill.Output{}
+}
+
 // empty says that nothing is left to do.
 func (j *job) empty() bool { return len(j.batch.Positions) == 0 }
 

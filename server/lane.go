@@ -244,11 +244,11 @@ func (l *lane) reap() error {
 // execute starts the execution of the first job of the queue. None is under
 // way.
 func (l *lane) execute(j *job) error {
+	if l.r.moduleChanged.Load() && !j.committed {
+		return l.follow() // a new version transforms the job anew
+	}
 	if j.refused != nil {
 		return l.refused(j)
-	}
-	if l.r.moduleChanged.Load() && !j.committed {
-		return l.follow() // and transform the job anew, if there is a new version
 	}
 	l.queue = l.queue[1:]
 	l.executing = j

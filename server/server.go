@@ -147,7 +147,7 @@ func (s *Server) resume(ctx context.Context) error {
 			resumed++
 		}
 	}
-	s.log.Info("streams resumed", "of", len(stored), "resumed", resumed, "statements_go_to", s.cfg.SinkName)
+	s.log.Info("streams loaded", "streams", len(stored), "resumed", resumed, "statements_go_to", s.cfg.SinkName)
 	return nil
 }
 

@@ -57,6 +57,7 @@ func (l *lane) follow() error {
 	for _, j := range l.queue {
 		if !j.committed {
 			j.forget()
+			j.tries = 0
 		}
 	}
 	l.r.st.log.Info("the module's new version is used from here on", "module", loaded.module.Name, "version", loaded.module.Version)
