@@ -170,7 +170,7 @@ func (r *run) acknowledge(source sources.Source, j *job) error {
 // sat out when somebody waits.
 func (r *run) tryAcknowledge(source sources.Source, j *job) error {
 	ctx := j.ctx
-	if r.observed.brokerAway() {
+	if r.observed.commitsAway() {
 		var stop func()
 		ctx, stop = within(j.idle, r.working)
 		defer stop()

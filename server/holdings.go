@@ -59,8 +59,8 @@ func (h *holdings) known() []graphmill.Position {
 	return h.list(func(graphmill.TopicPartition) bool { return true })
 }
 
-// now returns the positions of the partitions that are held.
-func (h *holdings) now() []graphmill.Position {
+// current returns the positions of the partitions that are held.
+func (h *holdings) current() []graphmill.Position {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.list(func(tp graphmill.TopicPartition) bool { return h.owned[tp] })

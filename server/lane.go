@@ -37,13 +37,14 @@ type lane struct {
 	queue     []*job // to be executed next, in order
 	executing *job   // being executed; nil: none
 	collected bool   // the batcher has nothing more
+	broken    error  // why not, if that is not what was asked for
 
 	wake chan struct{} // one kick is kept
 
-	mu          sync.Mutex // guards what follows
-	active      bool       // the loop takes revocations
-	kicked      bool       // since the loop last looked
-	interrupt   context.CancelFunc
+	mu          sync.Mutex         // guards what follows
+	active      bool               // the loop takes revocations
+	kicked      bool               // since the loop last looked
+	interrupt   context.CancelFunc // ends what the loop is waiting for
 	revocations []*revocation
 	next        map[graphmill.TopicPartition]graphmill.Position // where the next batch begins
 	stopBatcher func()
@@ -133,12 +134,13 @@ func (l *lane) step() (over bool, err error) {
 	}
 	switch {
 	case len(l.queue) == 0 && !l.collected:
-		return false, l.collect()
+		l.collect()
+		return false, nil
 	case l.executing != nil:
 		l.await()
 		return false, nil
 	case len(l.queue) == 0:
-		return true, nil
+		return true, l.broken
 	}
 	return false, l.execute(l.queue[0])
 }
@@ -172,8 +174,9 @@ func (l *lane) deactivate() {
 	l.revocations = nil
 }
 
-// collect waits for the next batch.
-func (l *lane) collect() error {
+// collect waits for the next batch. Where the source cannot go on, the batches
+// under way are finished first, as when it has been asked to stop.
+func (l *lane) collect() {
 	ctx, done := l.interruptible()
 	batch, err := l.batcher.Next(ctx)
 	interrupted := ctx.Err() != nil
@@ -181,14 +184,12 @@ func (l *lane) collect() error {
 	switch {
 	case err == nil:
 		l.queue = append(l.queue, &job{batch: batch, first: l.advance(batch.Positions)})
-		return nil
 	case errors.Is(err, io.EOF):
 		l.collected = true
-		return nil
 	case interrupted:
-		return nil
+	default:
+		l.collected, l.broken = true, fmt.Errorf("fetch: %w", err)
 	}
-	return fmt.Errorf("fetch: %w", err)
 }
 
 // interruptible returns a context for the preparation of batches that the next

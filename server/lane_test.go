@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/integration/boltserver"
@@ -339,4 +342,20 @@ func (w *world) readStatus(s *server.Server) (stop func()) {
 		}
 	}()
 	return func() { cancel(); <-done }
+}
+
+func TestASourceThatCannotGoOnLetsTheBatchesUnderWayFinish(t *testing.T) {
+	w, s, release := hanging(t, nil)
+	w.produce("c", "d") // prepared
+	w.awaitLog(greeting, 2)
+	refused := w.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	w.produce("e", "f") // collected, and not handed out any more
+	require.Eventually(t, func() bool { return refused.Hits() > 0 }, patience, 5*time.Millisecond)
+	release()
+	st := w.awaitState(s, graphmill.StateFailed)
+	require.Equal(t, "auth", st.Reason.Code)
+	require.Equal(t, []string{"a", "b", "c", "d"}, w.applied())
+	require.EqualValues(t, 4, w.committed())
+	require.Zero(t, st.Counters.Failures, "no batch has failed")
+	require.Equal(t, "auth", st.LastFailure.Code)
 }

@@ -114,11 +114,16 @@ func (o *observed) recovered(s side) {
 	o.logStateLocked(o.stateLocked())
 }
 
-// brokerAway says that the broker is known to be away.
-func (o *observed) brokerAway() bool {
+// codeUnreachable is a source's reason while no broker answers.
+const codeUnreachable = "broker_unreachable"
+
+// commitsAway says that the broker is known to take no acknowledgement now. A
+// source may wait for other reasons, such as one of several topics.
+func (o *observed) commitsAway() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.waits[sourceSide] != nil || o.waits[commitsSide] != nil
+	source := o.waits[sourceSide]
+	return o.waits[commitsSide] != nil || source != nil && source.Code == codeUnreachable
 }
 
 // logState writes one line for each change of state, and of its reason.

@@ -56,6 +56,27 @@ func TestStopDoesNotSitOutABrokerThatTakesNoAcknowledgement(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "a", "b"}, w.applied(), "at least once")
 }
 
+func TestStopAcknowledgesAlthoughATopicIsAbsent(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	held := make(chan struct{})
+	w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: held} }})
+	s := w.open(nil)
+	w.push(s)
+	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic", "absent"}, Transform: "obedient", StartFrom: graphmill.StartEarliest, BatchIntervalMS: 20}
+	_, err := s.CreateStream(t.Context(), spec, false)
+	require.NoError(t, err)
+	w.produce("a")
+	w.start(s)
+	w.awaitExecuting(s)
+	require.Equal(t, "topic_absent", w.awaitState(s, graphmill.StateWaiting).Reason.Code)
+	stopped := begun(stop(s))
+	w.awaitState(s, graphmill.StateDraining)
+	close(held)
+	require.NoError(t, <-stopped)
+	require.EqualValues(t, 1, w.committed())
+	require.Empty(t, w.log.with("will be executed once more"))
+}
+
 func TestAConflictBehindAnOutageIsNoOutage(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	var conflicts atomic.Bool

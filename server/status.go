@@ -77,7 +77,7 @@ func (r *run) partitions(ctx context.Context) (ps []graphmill.PartitionStatus, o
 	if ps, err := source.Partitions(ctx); err == nil {
 		return ps, true
 	}
-	return unknownEnds(r.held.now()), true
+	return unknownEnds(r.held.current()), true
 }
 
 // unknownEnds are positions of which nobody can tell the lag now.

@@ -8,126 +8,87 @@ import (
 	"strings"
 
 	"github.com/graphmill/graphmill"
-	"github.com/graphmill/graphmill/server/catalog"
 	"github.com/graphmill/graphmill/sources/kafka"
 )
 
-// CreateStream stores a definition, stopped. Unless check is false, broker and
-// topics must be there within the create timeout. Warnings tell what will keep
-// it from starting, such as a module that is not there yet.
+// Streams returns every stream by name.
+func (s *Server) Streams(context.Context) ([]StreamInfo, error) {
+	infos := []StreamInfo{}
+	s.each(func(st *stream) { infos = append(infos, st.info()) })
+	slices.SortFunc(infos, func(a, b StreamInfo) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
+	return infos, nil
+}
+
+// Stream returns one stream. Errors: KindNotFound.
+func (s *Server) Stream(_ context.Context, name string) (StreamInfo, error) {
+	st, err := s.stream(name)
+	if err != nil {
+		return StreamInfo{}, err
+	}
+	return st.info(), nil
+}
+
+// StartStream starts a stopped or failed stream. It returns once the start
+// positions are settled, so that nothing produced after it has returned is
+// missed, or after the start timeout: the stream is waiting then, and goes on by
+// itself. It goes on when ctx ends, too.
 //
-// Errors: KindInvalid with the field, KindConflict (stream_exists),
-// KindUnavailable (broker_unreachable, topic_absent).
-func (s *Server) CreateStream(ctx context.Context, spec graphmill.StreamSpec, check bool) (StreamInfo, error) {
-	spec = spec.WithDefaults()
-	if err := spec.Validate(); err != nil {
-		return StreamInfo{}, err
-	}
-	if err := s.withinLimits(spec); err != nil {
-		return StreamInfo{}, err
-	}
-	if _, err := s.stream(spec.Name); err == nil {
-		return StreamInfo{}, streamExists(spec.Name)
-	}
-	cfg, err := s.kafkaConfig(spec)
+// Errors: KindNotFound; KindConflict with already_running, group_shared (a twin
+// runs), stopped_meanwhile, what the transformation lacks (module_not_found,
+// function_not_found), or the code of the fault that ended it at once;
+// KindUnavailable (shutting_down).
+func (s *Server) StartStream(ctx context.Context, name string) (StreamInfo, error) {
+	st, err := s.stream(name)
 	if err != nil {
 		return StreamInfo{}, err
 	}
-	if check {
-		if err := s.probe(ctx, cfg); err != nil {
-			return StreamInfo{}, err
-		}
-	}
-	warnings := s.warnings(ctx, spec)
-	st, err := s.define(ctx, spec)
-	if err != nil {
+	if err := st.start(ctx); err != nil {
 		return StreamInfo{}, err
 	}
-	s.log.Info("stream created", "stream", spec.Name, "topics", spec.Topics, "transform", spec.Transform)
-	info := st.info()
-	info.Warnings = warnings
-	return info, nil
+	return st.info(), nil
 }
 
-// define stores a new stream and adds it to the list.
-func (s *Server) define(ctx context.Context, spec graphmill.StreamSpec) (*stream, error) {
+// StopStream stops a stream once its batches under way are done, within the
+// drain timeout. Once begun it goes on when ctx ends.
+//
+// Errors: KindNotFound; KindConflict (already_stopped); KindInternal where the
+// stream has been stopped and the catalog could not be written.
+func (s *Server) StopStream(ctx context.Context, name string) (StreamInfo, error) {
+	st, err := s.stream(name)
+	if err != nil {
+		return StreamInfo{}, err
+	}
+	if err := st.stop(ctx); err != nil {
+		return StreamInfo{}, err
+	}
+	return st.info(), nil
+}
+
+// DeleteStream drops a stream in any state, once the batch that it is executing
+// is done, and entries of the catalog that cannot be read. The group's positions
+// stay with the broker. Errors: KindNotFound.
+func (s *Server) DeleteStream(ctx context.Context, name string) error {
+	st, err := s.stream(name)
+	if err == nil {
+		err = st.drop(ctx)
+	} else {
+		err = s.deleteBroken(ctx, name)
+	}
+	if err == nil {
+		s.log.Info("stream dropped", "stream", name)
+	}
+	return err
+}
+
+// deleteBroken removes an entry of the catalog that could not be read, of which
+// there is no stream here.
+func (s *Server) deleteBroken(ctx context.Context, name string) error {
 	s.defining.Lock()
 	defer s.defining.Unlock()
-	rec, err := s.catalog.CreateStream(ctx, catalog.Stream{Spec: spec, Desired: graphmill.StateStopped, CreatedAt: now()})
-	if err != nil {
-		return nil, err
+	if _, err := s.stream(name); err == nil { // made this very moment
+		return streamNotFound(name)
 	}
-	st := newStream(s, rec)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.streams[spec.Name] = st
-	return st, nil
-}
-
-// forget removes a stream from the catalog and from the list.
-func (s *Server) forget(st *stream) error {
-	s.defining.Lock()
-	defer s.defining.Unlock()
-	if err := s.catalog.DeleteStream(context.Background(), st.name()); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.streams, st.name())
-	return nil
-}
-
-func streamExists(name string) error {
-	return graphmill.Conflict("stream_exists", "there is a stream %q already", name)
-}
-
-// Bounds of what any transformation can be run with, in bytes.
-const (
-	minMemoryLimit   = 64 << 10 // a page of WebAssembly memory
-	minResponseLimit = 28       // the header of a response frame
-)
-
-// withinLimits refuses what a transformation could not or would not be given.
-func (s *Server) withinLimits(spec graphmill.StreamSpec) error {
-	limits := s.host.Limits()
-	for _, l := range []struct {
-		field              string
-		value, least, most int64
-	}{
-		{"memory_limit", spec.MemoryLimit, minMemoryLimit, limits.MaxMemory},
-		{"time_limit_ms", spec.TimeLimitMS, 1, limits.MaxTime.Milliseconds()},
-		{"response_limit", spec.ResponseLimit, minResponseLimit, limits.MaxMemory},
-	} {
-		if l.value != 0 && (l.value < l.least || l.value > l.most) {
-			return graphmill.Invalid(l.field, "%d is outside of %d to %d, what this server allows", l.value, l.least, l.most)
-		}
-	}
-	return nil
-}
-
-// probe looks for broker and topics.
-func (s *Server) probe(ctx context.Context, cfg kafka.Config) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.CreateTimeout)
-	defer cancel()
-	err := kafka.Probe(ctx, cfg)
-	f, ok := asFault(err)
-	if !ok {
-		return err
-	}
-	e := refusal(f)
-	if e.Kind == graphmill.KindUnavailable {
-		e.Next = strings.TrimPrefix(e.Next+"; or create the stream all the same with --no-check (\"check\": false)", "; or ")
-	}
-	return e
-}
-
-// warnings tells what will not work as it is.
-func (s *Server) warnings(ctx context.Context, spec graphmill.StreamSpec) []string {
-	var ws []string
-	if err := s.canTransform(ctx, spec); err != nil {
-		ws = append(ws, fmt.Sprintf("the transformation %s cannot be used yet: %v", spec.Transform, err))
-	}
-	return append(ws, s.twinWarnings(spec)...)
+	return s.catalog.DeleteStream(ctx, name)
 }
 
 // canTransform tells whether module and function are there.
@@ -173,72 +134,4 @@ func (s *Server) kafkaConfig(spec graphmill.StreamSpec) (kafka.Config, error) {
 		Start:   start,
 		Logger:  s.log.With("stream", spec.Name),
 	}, nil
-}
-
-// Streams returns every stream by name.
-func (s *Server) Streams(context.Context) ([]StreamInfo, error) {
-	infos := []StreamInfo{}
-	s.each(func(st *stream) { infos = append(infos, st.info()) })
-	slices.SortFunc(infos, func(a, b StreamInfo) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
-	return infos, nil
-}
-
-// Stream returns one stream.
-func (s *Server) Stream(_ context.Context, name string) (StreamInfo, error) {
-	st, err := s.stream(name)
-	if err != nil {
-		return StreamInfo{}, err
-	}
-	return st.info(), nil
-}
-
-// StartStream starts a stopped or failed stream; see stream.start.
-func (s *Server) StartStream(ctx context.Context, name string) (StreamInfo, error) {
-	st, err := s.stream(name)
-	if err != nil {
-		return StreamInfo{}, err
-	}
-	if err := st.start(ctx); err != nil {
-		return StreamInfo{}, err
-	}
-	return st.info(), nil
-}
-
-// StopStream stops a stream once its batches under way are done; see
-// stream.stop.
-func (s *Server) StopStream(ctx context.Context, name string) (StreamInfo, error) {
-	st, err := s.stream(name)
-	if err != nil {
-		return StreamInfo{}, err
-	}
-	if err := st.stop(ctx); err != nil {
-		return StreamInfo{}, err
-	}
-	return st.info(), nil
-}
-
-// DeleteStream drops a stream in any state. The group's positions stay with the
-// broker.
-func (s *Server) DeleteStream(ctx context.Context, name string) error {
-	st, err := s.stream(name)
-	if err == nil {
-		err = st.drop(ctx)
-	} else {
-		err = s.deleteBroken(ctx, name)
-	}
-	if err == nil {
-		s.log.Info("stream dropped", "stream", name)
-	}
-	return err
-}
-
-// deleteBroken removes an entry of the catalog that could not be read, of which
-// there is no stream here.
-func (s *Server) deleteBroken(ctx context.Context, name string) error {
-	s.defining.Lock()
-	defer s.defining.Unlock()
-	if _, err := s.stream(name); err == nil { // made this very moment
-		return streamNotFound(name)
-	}
-	return s.catalog.DeleteStream(ctx, name)
 }
