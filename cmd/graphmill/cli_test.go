@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -361,6 +362,47 @@ func TestRunNeedsNoServer(t *testing.T) {
 	require.Contains(t, refused.err, "transform.py")
 }
 
+func TestRunCompilesAModuleOnce(t *testing.T) {
+	c := newCLI(t, "XDG_CACHE_HOME=")
+	for range 2 {
+		require.Contains(t, c.run(t, `{"payload":"x"}`, "run", moviesFile, "--messages", "-").out, "1 messages")
+		c.must(t, "module", "verify", moviesFile)
+	}
+	var home string
+	for _, kv := range c.env {
+		if v, ok := strings.CutPrefix(kv, "HOME="); ok {
+			home = v
+		}
+	}
+	var kept []string
+	require.NoError(t, filepath.WalkDir(home, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "checksum" {
+			kept = append(kept, path)
+		}
+		return err
+	}))
+	require.Len(t, kept, 1)
+	require.NoError(t, os.WriteFile(kept[0], []byte("torn"), 0o600))
+	c.must(t, "module", "verify", moviesFile)
+}
+
+func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("there is no /dev/full here")
+	}
+	t.Cleanup(func() { _ = full.Close() })
+	c := newCLI(t)
+	for _, args := range [][]string{{"version"}, {"version", "-o", "json"}, {"version", "-o", "yaml"}, {"help"}, {"completion", "bash"}} {
+		cmd := c.command(t.Context(), args...)
+		var errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = full, &errs
+		_ = cmd.Run()
+		require.Equal(t, exitFailed, cmd.ProcessState.ExitCode(), "graphmill %s", strings.Join(args, " "))
+		require.Contains(t, errs.String(), "no space left on device")
+	}
+}
+
 func quoted(t *testing.T, s string) string {
 	t.Helper()
 	b, err := json.Marshal(s)
@@ -404,7 +446,10 @@ func TestWrongCommandLinesSayWhatToDo(t *testing.T) {
 		"setting without a value": {args: []string{"stream", "create", "s", "--topics", "t", "--transform", "m", "--setting", "x"}, status: exitUsage, err: []string{"NAME=VALUE"}},
 		"start nothing":           {args: []string{"stream", "start"}, status: exitUsage, err: []string{"--all"}},
 		"output":                  {args: []string{"stream", "list", "-o", "xml"}, status: exitUsage, err: []string{"table, json, yaml"}},
-		"no server":               {args: []string{"stream", "list", "--server", "127.0.0.1:1"}, status: exitFailed, err: []string{"no server is reached at 127.0.0.1:1", "graphmill dev"}},
+		"no server":               {args: []string{"stream", "list", "--server", "127.0.0.1:1"}, status: exitFailed, err: []string{"no server is reached at http://127.0.0.1:1", "graphmill dev"}},
+		"password of a server":    {args: []string{"stream", "list", "--server", "http://ann:hunter2@127.0.0.1:1"}, status: exitFailed, err: []string{"http://ann:xxxxx@127.0.0.1:1"}},
+		"password, no address":    {args: []string{"stream", "list", "--server", "ftp://ann:hunter2@h"}, status: exitUsage, err: []string{"--server"}},
+		"empty file":              {args: []string{"module", "push", "m", os.DevNull}, status: exitFailed, err: []string{os.DevNull + " is empty"}},
 		"another server":          {args: []string{"stream", "list", "--server", other}, status: exitFailed, err: []string{"not Graphmill"}},
 		"no address":              {args: []string{"stream", "list", "--server", "ftp://x"}, status: exitUsage, err: []string{"--server"}},
 		"no file":                 {args: []string{"module", "push", "m", missing}, status: exitFailed, err: []string{missing}},
@@ -422,6 +467,7 @@ func TestWrongCommandLinesSayWhatToDo(t *testing.T) {
 				require.Contains(t, r.err, want)
 			}
 			require.NotContains(t, r.err, "goroutine", "no stack for a user")
+			require.NotContains(t, r.err, "hunter2")
 		})
 	}
 }

@@ -24,17 +24,24 @@ const (
 	defaultServer = "http://127.0.0.1:7480"
 	serverVar     = "GRAPHMILL_SERVER"
 	jsonType      = "application/json"
+
+	// readTimeout ends a GET that nobody answers; all that Graphmill answers to
+	// one is at hand. What changes something may have to wait for its batches.
+	readTimeout = 30 * time.Second
+
+	maxAnswerBytes = 256 << 20
 )
 
 // client talks to the REST API of a server.
 type client struct {
-	server string
-	http   *http.Client
+	server      string
+	http        *http.Client
+	readTimeout time.Duration
 }
 
 // clientFlag adds --server to a command and everything below it.
 func (a *app) clientFlag(cmd *cobra.Command) *client {
-	c := &client{http: &http.Client{Transport: &http.Transport{
+	c := &client{readTimeout: readTimeout, http: &http.Client{Transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second,
 	}}}
@@ -74,9 +81,15 @@ func (c *client) send(ctx context.Context, method, path, contentType string, bod
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, base+path, bytes.NewReader(body))
+	limited := ctx
+	if method == http.MethodGet {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, c.readTimeout)
+		defer cancel()
+	}
+	req, err := http.NewRequestWithContext(limited, method, base.String()+path, bytes.NewReader(body))
 	if err != nil {
-		return wrongUsage("--server %q is no address: %s", c.server, err)
+		return wrongUsage("--server is no address such as %s", defaultServer)
 	}
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
@@ -84,40 +97,48 @@ func (c *client) send(ctx context.Context, method, path, contentType string, bod
 	req.Header.Set("User-Agent", "graphmill/"+version())
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return c.unreachable(ctx, err)
+		return c.unreachable(ctx, base, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return fmt.Errorf("read the answer of %s: %w", base, err)
-	}
-	if resp.StatusCode >= 400 {
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes+1))
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("read the answer of %s: %w", base.Redacted(), err)
+	case len(answer) > maxAnswerBytes:
+		return fmt.Errorf("the answer of %s has more than %d MiB; ask for less at once", base.Redacted(), maxAnswerBytes>>20)
+	case resp.StatusCode >= 400:
 		return c.refused(base, resp, answer)
-	}
-	if out == nil {
+	case out == nil:
 		return nil
 	}
-	if err := json.Unmarshal(answer, out); err != nil {
+	if media := mediaType(resp); media != jsonType || json.Unmarshal(answer, out) != nil {
 		return c.notGraphmill(base, resp)
 	}
 	return nil
 }
 
+func mediaType(resp *http.Response) string {
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return media
+}
+
 // base returns the server's URL without a slash at its end; host:port alone
-// means http.
-func (c *client) base() (string, error) {
+// means http. It may hold a password, and is printed redacted only.
+func (c *client) base() (*url.URL, error) {
 	s := c.server
 	if !strings.Contains(s, "://") {
 		s = "http://" + s
 	}
-	u, err := url.Parse(s)
+	u, err := url.Parse(strings.TrimRight(s, "/"))
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return "", wrongUsage("--server %q is no address such as %s", c.server, defaultServer)
+		return nil, wrongUsage("--server is no address such as %s", defaultServer)
 	}
-	return strings.TrimRight(u.String(), "/"), nil
+	return u, nil
 }
 
-func (c *client) unreachable(ctx context.Context, err error) error {
+func (c *client) unreachable(ctx context.Context, base *url.URL, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -125,27 +146,29 @@ func (c *client) unreachable(ctx context.Context, err error) error {
 	if errors.As(err, &u) {
 		err = u.Err // without method and path, which tell nothing here
 	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("nothing is answered within %s", c.readTimeout)
+	}
 	return &graphmill.Error{
 		Kind: graphmill.KindUnavailable, Code: "server_unreachable",
-		Text: "no server is reached at " + c.server,
+		Text: "no server is reached at " + base.Redacted(),
 		Next: "start one with 'graphmill dev' or 'graphmill serve', or name it with --server or " + serverVar,
 		Err:  err,
 	}
 }
 
-func (c *client) refused(base string, resp *http.Response, answer []byte) error {
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+func (c *client) refused(base *url.URL, resp *http.Response, answer []byte) error {
 	var p api.Problem
-	if media != "application/problem+json" || json.Unmarshal(answer, &p) != nil || p.Detail == "" {
+	if mediaType(resp) != "application/problem+json" || json.Unmarshal(answer, &p) != nil || p.Detail == "" {
 		return c.notGraphmill(base, resp)
 	}
 	return &p
 }
 
-func (c *client) notGraphmill(base string, resp *http.Response) error {
+func (c *client) notGraphmill(base *url.URL, resp *http.Response) error {
 	return &graphmill.Error{
 		Kind: graphmill.KindUnavailable, Code: "no_graphmill",
-		Text: fmt.Sprintf("what answers at %s is not Graphmill, or another version of it (status %s, %s)", base, resp.Status, resp.Header.Get("Content-Type")),
+		Text: fmt.Sprintf("what answers at %s is not Graphmill, or another version of it (status %s, %s)", base.Redacted(), resp.Status, resp.Header.Get("Content-Type")),
 		Next: "look at --server and " + serverVar,
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
 	"github.com/graphmill/graphmill/server"
 	"github.com/graphmill/graphmill/wasmhost"
@@ -55,6 +55,9 @@ bytes again change nothing.`,
 		bytes, err := readFile(file)
 		if err != nil {
 			return err
+		}
+		if len(bytes) == 0 {
+			return graphmill.Invalid("", "%s is empty", file)
 		}
 		path := apiPath("modules", name)
 		if *noActivate {
@@ -189,16 +192,6 @@ func (a *app) moduleRemoveCommand(c *client) *cobra.Command {
 			return nil
 		},
 	}
-}
-
-// withHost gives f a host of its own for modules, with the default limits and
-// nothing kept on disk.
-func (a *app) withHost(ctx context.Context, f func(*wasmhost.Host) error) error {
-	host, err := wasmhost.New(ctx, wasmhost.Config{})
-	if err != nil {
-		return fmt.Errorf("start the WebAssembly runtime: %w", err)
-	}
-	return errors.Join(f(host), host.Close(context.WithoutCancel(ctx)))
 }
 
 func printTransformations(w io.Writer, module string, names []string) {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
+	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -25,10 +27,51 @@ func (a *app) outputFlag(cmd *cobra.Command) *output {
 	return o
 }
 
+// plainText writes for people. Control characters are written as \x1b: a
+// message, a log line or an answer may hold what a terminal would obey.
+type plainText struct{ w io.Writer }
+
+// Write is io.Writer.
+func (p plainText) Write(text []byte) (int, error) {
+	if !bytes.ContainsFunc(text, isControl) {
+		return p.w.Write(text)
+	}
+	var b strings.Builder
+	for _, r := range string(text) {
+		if isControl(r) {
+			fmt.Fprintf(&b, `\x%02x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	if _, err := io.WriteString(p.w, b.String()); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+
+// checkedWriter remembers the first error of writing: what could not be written
+// is a failure of the command, wherever in it that was.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+// Write is io.Writer.
+func (c *checkedWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
 // print writes v as JSON or YAML, or calls people.
 func (o *output) print(v any, people func(w io.Writer) error) error {
 	if o.format == "table" {
-		return people(o.w)
+		return people(plainText{o.w})
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -43,15 +43,24 @@ func (a *app) getenv(name string) string {
 
 // onTerminal tells whether standard output is read by a person.
 func (a *app) onTerminal() bool {
-	f, ok := a.out.(*os.File)
+	out := a.out
+	if c, ok := out.(*checkedWriter); ok {
+		out = c.w
+	}
+	f, ok := out.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // run carries out one command line and returns the exit status.
 func (a *app) run(ctx context.Context, args []string) int {
+	out := &checkedWriter{w: a.out}
+	a.out = out
 	root := a.rootCommand()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("write the output: %w", rootCause(out.err))
+	}
 	if err == nil {
 		return exitDone
 	}
@@ -92,14 +101,15 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, err error) int {
 			err = fmt.Errorf("%s: %w", fault.Text, fault.Err) // without the code
 		}
 	}
-	fmt.Fprintf(a.err, "error: %s\n", err)
+	w := plainText{a.err}
+	fmt.Fprintf(w, "error: %s\n", err)
 	if problem != nil {
 		for _, e := range problem.Errors {
-			fmt.Fprintf(a.err, "  %s: %s\n", e.Field, e.Detail)
+			fmt.Fprintf(w, "  %s: %s\n", e.Field, e.Detail)
 		}
 	}
 	if next != "" {
-		fmt.Fprintf(a.err, "next:  %s\n", next)
+		fmt.Fprintf(w, "next:  %s\n", next)
 	}
 	return status
 }

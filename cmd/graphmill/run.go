@@ -28,7 +28,8 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Try a transformation on messages; no broker, no database",
 		Long: `Passes messages through a transformation, all in one call, and shows the
 statements. Given a file, or a module that lies beside this program, no server is
-needed; any other name is a module of the server.
+needed; any other name is a module of the server. A file is compiled once: the
+machine code is kept in the user's cache folder.
 
 FILE holds one message a line, as JSON: payload (text) or payload_base64, and if
 need be key or key_base64, topic, partition, offset, timestamp, headers. "-" is
@@ -243,7 +244,7 @@ func (a *app) compareGolden(file string, update bool, res api.RunResult) error {
 		return nil
 	}
 	fmt.Fprintf(a.err, "error: the statements differ from %s (- expected, + got)\n", file)
-	printDifference(a.err, lines(want), lines(got))
+	printDifference(plainText{a.err}, lines(want), lines(got))
 	fmt.Fprintln(a.err, "next:  if the new ones are right, add --update")
 	return &silentError{}
 }
