@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/graphmill/graphmill"
@@ -29,8 +30,18 @@ func (r *run) apply(source sources.Source, j *job) (err error) {
 	}
 	r.observed.count(j)
 	r.acknowledged(j.batch.Positions)
+	r.logBatch(j)
 	j.release()
 	return nil
+}
+
+// logBatch writes a line for a batch that is done, where anybody wants that.
+func (r *run) logBatch(j *job) {
+	if !r.st.log.Enabled(r.ctx, slog.LevelDebug) {
+		return
+	}
+	r.st.log.Debug("a batch is done", "closed_by", j.batch.Closed.String(), "messages", len(j.batch.Messages), "bytes", j.batch.Bytes,
+		"statements", j.executed.Statements, "sent", j.executed.Sent, "first", positionsText(j.first), "last", positionsText(j.batch.Positions))
 }
 
 // executeBatch runs the transaction until it is committed. A batch without
@@ -49,20 +60,20 @@ func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 	}
 	retry := r.newRetry(j)
 	for {
-		executed, err := r.st.srv.gates.execute(j.ctx, work)
+		executed, err := r.st.srv.cfg.Sink.Execute(j.ctx, work)
 		if err == nil {
 			r.observed.recovered(sinkSide)
 			return executed, nil
 		}
 		if j.ctx.Err() != nil {
-			return executed, context.Cause(j.ctx)
+			return graphmill.Executed{}, context.Cause(j.ctx)
 		}
 		f, ok := asFault(err)
 		if !ok {
-			return executed, fmt.Errorf("execute a batch: %w", err)
+			return graphmill.Executed{}, fmt.Errorf("execute a batch: %w", err)
 		}
 		if err := retry.after(f); err != nil {
-			return executed, err
+			return graphmill.Executed{}, err
 		}
 		r.observed.retried()
 	}

@@ -62,16 +62,6 @@ func (g *gates) verify(ctx context.Context, database string) error {
 	return err
 }
 
-// execute is the sink's.
-func (g *gates) execute(ctx context.Context, w graphmill.Work) (graphmill.Executed, error) {
-	if err := g.refusal(); err != nil {
-		return graphmill.Executed{}, err
-	}
-	executed, err := g.sink.Execute(ctx, w)
-	g.noteLogin(err)
-	return executed, err
-}
-
 func (g *gates) isLetIn() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,8 +86,11 @@ func (g *gates) noteLogin(err error) {
 	switch {
 	case err == nil:
 		g.letIn, g.refused = true, nil
-	case f != nil && f.Code == codeAuth:
+	case f == nil: // nobody waited for the answer
+	case f.Code == codeAuth:
 		g.letIn, g.refused, g.refusedAt = false, f, time.Now()
+	case f.Class == graphmill.FaultTransient:
+		g.letIn = false // what comes back may see it otherwise
 	}
 }
 

@@ -80,16 +80,16 @@ func (h *holdings) list(wanted func(graphmill.TopicPartition) bool) []graphmill.
 
 // positionsText lists positions as topic/partition@offset.
 func positionsText(positions []graphmill.Position) string {
-	return firstOf(positions, func(p graphmill.Position) string { return fmt.Sprintf("%s@%d", p.TopicPartition, p.Offset) })
+	return firstOf(positions, " ", func(p graphmill.Position) string { return fmt.Sprintf("%s@%d", p.TopicPartition, p.Offset) })
 }
 
 // partitionsText lists partitions as topic/partition.
 func partitionsText(partitions []graphmill.TopicPartition) string {
-	return firstOf(partitions, graphmill.TopicPartition.String)
+	return firstOf(partitions, " ", graphmill.TopicPartition.String)
 }
 
 // firstOf writes out the first of many things, for logs and reasons.
-func firstOf[T any](things []T, text func(T) string) string {
+func firstOf[T any](things []T, separator string, text func(T) string) string {
 	const most = 20
 	parts := make([]string, 0, min(len(things), most)+1)
 	for _, t := range things[:min(len(things), most)] {
@@ -98,5 +98,5 @@ func firstOf[T any](things []T, text func(T) string) string {
 	if len(things) > most {
 		parts = append(parts, fmt.Sprintf("and %d more", len(things)-most))
 	}
-	return strings.Join(parts, " ")
+	return strings.Join(parts, separator)
 }

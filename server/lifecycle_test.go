@@ -3,18 +3,13 @@ package server_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.etcd.io/bbolt"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/integration/boltserver"
@@ -188,128 +183,6 @@ func requireNoDefect(t *testing.T, err error) {
 	}
 }
 
-// killed is the data directory as a kill at this moment would leave it.
-func (w *world) killed() string {
-	w.t.Helper()
-	dir := w.t.TempDir()
-	from, err := os.Open(filepath.Join(w.dir, "catalog.db"))
-	require.NoError(w.t, err)
-	defer from.Close()
-	to, err := os.Create(filepath.Join(dir, "catalog.db"))
-	require.NoError(w.t, err)
-	_, err = io.Copy(to, from)
-	require.NoError(w.t, err)
-	require.NoError(w.t, to.Close())
-	require.NoError(w.t, os.CopyFS(filepath.Join(dir, "modules"), os.DirFS(filepath.Join(w.dir, "modules"))))
-	return dir
-}
-
-func TestWhatWasAskedForOutlivesAKillInTheMiddleOfIt(t *testing.T) {
-	t.Run("a STOP that is finishing batches", func(t *testing.T) {
-		w, s, release := hanging(t, nil)
-		stopped := begun(stop(s))
-		w.awaitState(s, graphmill.StateDraining)
-		again := w.open(func(c *server.Config) { c.DataDir = w.killed() })
-		require.Equal(t, graphmill.StateStopped, w.status(again).State)
-		require.Equal(t, graphmill.StateStopped, w.status(again).Desired)
-		release()
-		require.NoError(t, <-stopped)
-	})
-	t.Run("a START that waits", func(t *testing.T) {
-		w, s, started := waitingForTopic(t)
-		again := w.open(func(c *server.Config) { c.DataDir = w.killed() })
-		require.Equal(t, graphmill.StateRunning, w.status(again).Desired)
-		require.NoError(t, stop(s)())
-		<-started
-	})
-}
-
-// inProcessOfItsOwn runs the rest of the calling test in a process of its own,
-// and says that it has: what it does to the process would break go test's own
-// files.
-func inProcessOfItsOwn(t *testing.T) (done bool) {
-	t.Helper()
-	const mark = "GRAPHMILL_TEST_ALONE"
-	if os.Getenv(mark) == t.Name() {
-		return false
-	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), mark+"="+t.Name())
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "PASS")
-	return true
-}
-
-// fullDisk lets no file of this process grow or change until it is mended.
-func fullDisk(t *testing.T) (mend func()) {
-	t.Helper()
-	var before syscall.Rlimit
-	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
-	full := before
-	full.Cur = 1
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full))
-	mend = sync.OnceFunc(func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)) })
-	t.Cleanup(mend)
-	return mend
-}
-
-func TestAFullDisk(t *testing.T) {
-	if inProcessOfItsOwn(t) {
-		return
-	}
-	t.Run("STOP ends the run and says that it was not stored", func(t *testing.T) {
-		w := newLoneWorld(t, 1, boltserver.Options{})
-		s := w.open(nil)
-		w.push(s)
-		w.create(s, nil)
-		w.produce("a")
-		w.start(s)
-		w.awaitAcknowledged(s, 1)
-		mend := fullDisk(t)
-		_, err := s.StopStream(t.Context(), "s")
-		require.Equal(t, graphmill.KindInternal, graphmill.KindOf(err), "%v", err)
-		st := w.status(s)
-		require.Equal(t, graphmill.StateStopped, st.State, "STOP is a cure, so it is done all the same")
-		require.Equal(t, graphmill.StateRunning, st.Desired, "what is stored")
-		mend()
-		_, err = s.StopStream(t.Context(), "s")
-		require.NoError(t, err, "it can be stored later")
-		w.close(s)
-		s = w.open(nil)
-		require.Equal(t, graphmill.StateStopped, w.status(s).State)
-	})
-	t.Run("START starts nothing", func(t *testing.T) {
-		w := newLoneWorld(t, 1, boltserver.Options{})
-		s := w.open(nil)
-		w.push(s)
-		w.create(s, nil)
-		mend := fullDisk(t)
-		_, err := s.StartStream(t.Context(), "s")
-		require.Equal(t, graphmill.KindInternal, graphmill.KindOf(err), "%v", err)
-		require.Equal(t, graphmill.StateStopped, w.status(s).State)
-		mend()
-		w.start(s)
-	})
-	t.Run("a failure is told although it cannot be stored", func(t *testing.T) {
-		w := newLoneWorld(t, 1, boltserver.Options{})
-		held := make(chan struct{})
-		w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: held} }})
-		s := w.open(nil)
-		w.push(s)
-		w.create(s, func(spec *graphmill.StreamSpec) { spec.BatchSize = 1 })
-		w.produce("a", "fail")
-		w.start(s)
-		w.awaitExecuting(s)
-		mend := fullDisk(t)
-		close(held)
-		w.awaitState(s, graphmill.StateFailed)
-		mend()
-		require.NoError(t, stop(s)())
-		require.Equal(t, graphmill.StateStopped, w.status(s).State)
-	})
-}
-
 func TestAFailureAndACommandAtTheSameMoment(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	s := w.open(nil)
@@ -396,21 +269,6 @@ func TestOneNameCreatedAndDroppedByMany(t *testing.T) {
 		require.NoError(t, err, "the list and the catalog agree that it is gone")
 		require.NoError(t, s.DeleteStream(t.Context(), "s"))
 	}
-}
-
-func TestABrokenEntryCanBeDropped(t *testing.T) {
-	w := newWorld(t, 1, boltserver.Options{})
-	w.close(w.open(nil))
-	db, err := bbolt.Open(filepath.Join(w.dir, "catalog.db"), 0o600, nil)
-	require.NoError(t, err)
-	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte("streams")).Put([]byte("s"), []byte(`{"spec":`))
-	}))
-	require.NoError(t, db.Close())
-	s := w.open(nil)
-	require.NotEmpty(t, w.log.with("cannot be read"), "it is reported")
-	require.NoError(t, s.DeleteStream(t.Context(), "s"))
-	w.create(s, nil)
 }
 
 func TestTwinsStartedAtTheSameMoment(t *testing.T) {

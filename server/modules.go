@@ -46,7 +46,7 @@ func (s *Server) PushModule(ctx context.Context, r PushRequest) (PushResult, err
 }
 
 // moduleChanged tells running streams that the active version of a module is
-// another now. They take it at the next batch.
+// another now. They take it behind the batch that they are executing.
 func (s *Server) moduleChanged(name string) {
 	s.each(func(st *stream) {
 		if st.usesModule(name) {
@@ -103,11 +103,7 @@ func (s *Server) ModuleVersions(ctx context.Context, name string) ([]graphmill.M
 func (s *Server) noSuchModule(ctx context.Context, name string) error {
 	e := graphmill.NotFound("module_not_found", "there is no module %q", name)
 	if modules, err := s.Modules(ctx); err == nil && len(modules) > 0 {
-		names := make([]string, len(modules))
-		for i, m := range modules {
-			names[i] = m.Name
-		}
-		e.Next = "there are: " + strings.Join(names, ", ")
+		e.Next = "there are: " + firstOf(modules, ", ", func(m graphmill.Module) string { return m.Name })
 	} else {
 		e.Next = "push one: graphmill module push NAME FILE"
 	}

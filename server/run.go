@@ -35,12 +35,13 @@ type run struct {
 	spec graphmill.StreamSpec
 	ref  graphmill.TransformationRef
 
-	ctx       context.Context // of everything; each of the next is within the one before
-	cancel    context.CancelFunc
-	preparing context.Context // of what is done for batches that are not being executed yet: until halt
-	halted    context.CancelFunc
-	working   context.Context // of what is not sat out while ending: until drain or halt
-	drained   context.CancelFunc
+	// Each of these is within the one before.
+	ctx          context.Context // of everything
+	cancel       context.CancelFunc
+	preparing    context.Context // of what is done for batches that are not being executed yet: until halt
+	endPreparing context.CancelFunc
+	working      context.Context // of what is not sat out while ending: until drain or halt
+	endWorking   context.CancelFunc
 
 	opened chan struct{} // closed when the start positions are settled
 	done   chan struct{} // closed when the run is over and its end is stored
@@ -68,8 +69,8 @@ func newRun(st *stream, spec graphmill.StreamSpec) *run {
 		saved:    time.Now(),
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
-	r.preparing, r.halted = context.WithCancel(r.ctx)
-	r.working, r.drained = context.WithCancel(r.preparing)
+	r.preparing, r.endPreparing = context.WithCancel(r.ctx)
+	r.working, r.endWorking = context.WithCancel(r.preparing)
 	r.lane = newLane(r)
 	return r
 }
@@ -101,8 +102,8 @@ func (r *run) live() (err error) {
 	if err := r.awaitSink(); err != nil {
 		return err
 	}
-	close(r.opened)
 	r.observed.setOpened()
+	close(r.opened)
 	return r.lane.loop(source)
 }
 
@@ -195,14 +196,14 @@ func (r *run) endedBy() *graphmill.Fault {
 
 // drain asks the run to finish the batches under way and to end.
 func (r *run) drain() {
-	r.drained()
+	r.endWorking()
 	r.lane.drain()
 	r.observed.logState(graphmill.StateDraining, nil)
 }
 
 // halt asks the run to finish only the batch that is being executed.
 func (r *run) halt() {
-	r.halted()
+	r.endPreparing()
 	r.lane.kick()
 	r.observed.logState(graphmill.StateDraining, nil)
 }
