@@ -3,6 +3,7 @@ package server_test
 import (
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"syscall"
