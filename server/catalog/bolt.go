@@ -84,7 +84,9 @@ func openStore(path string) (db *bbolt.DB, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
-			err = damaged(fmt.Errorf("%v", p))
+			// It may hold its own locks, so that to close it would hang. The process
+			// ends for this error.
+			db, err = nil, damaged(fmt.Errorf("%v", p))
 		}
 	}()
 	db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockWait})
