@@ -153,22 +153,29 @@ func TestStatementsInAnyOrderAreCountedRight(t *testing.T) {
 }
 
 func TestAFailureWorthAnotherTryIsTriedThreeTimes(t *testing.T) {
-	w := newWorld(t, 1, boltserver.Options{})
-	s := w.open(nil)
-	w.push(s)
-	w.create(s, nil)
-	w.produce("flaky")
-	w.start(s)
-	st := w.awaitState(s, graphmill.StateFailed)
-	require.Equal(t, "message", st.Reason.Code)
-	require.Contains(t, st.Reason.Text, "told to be flaky")
-	require.EqualValues(t, 1, st.Counters.Failures, "one batch has failed")
-	require.Len(t, w.log.with(greeting), 3)
-
-	w.produce("fail") // of two failures one is not worth it
-	w.start(s)
-	w.awaitState(s, graphmill.StateFailed)
-	require.Len(t, w.log.with(greeting), 4)
+	for _, c := range []struct {
+		name     string
+		payloads []string
+		tries    int
+	}{
+		{"all are worth it", []string{"flaky", "a"}, 3},
+		{"one is not", []string{"flaky", "fail"}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, 1, boltserver.Options{})
+			s := w.open(nil)
+			w.push(s)
+			w.create(s, func(spec *graphmill.StreamSpec) { spec.BatchSize, spec.BatchIntervalMS = 2, 60_000 })
+			w.produce(c.payloads...)
+			w.start(s)
+			st := w.awaitState(s, graphmill.StateFailed)
+			require.Equal(t, "message", st.Reason.Code)
+			require.Contains(t, st.Reason.Text, "told to be flaky")
+			require.EqualValues(t, 1, st.Counters.Failures, "one batch has failed")
+			require.Len(t, w.log.with(greeting), c.tries)
+			require.Empty(t, w.applied())
+		})
+	}
 }
 
 func TestAFailureIsToldOnceItsTurnHasCome(t *testing.T) {
