@@ -64,12 +64,17 @@ func takeBody(w http.ResponseWriter, r *http.Request, op *huma.Operation, limit 
 	deadlines := http.NewResponseController(w)
 	_ = deadlines.SetReadDeadline(time.Now().Add(bodyTimeout)) // not every transport has one
 	defer func() { _ = deadlines.SetReadDeadline(time.Time{}) }()
+	// The end of the server does not wait for what trickles in.
+	stop := context.AfterFunc(r.Context(), func() { _ = deadlines.SetReadDeadline(time.Now()) })
+	defer stop()
 
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
 		return r, tooLarge(limit)
+	case errors.Is(err, os.ErrDeadlineExceeded) && r.Context().Err() != nil:
+		return r, r.Context().Err()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return r, newProblem(http.StatusRequestTimeout, "timeout", "the body did not arrive within %s", bodyTimeout)
 	case err != nil:

@@ -1,16 +1,20 @@
 package api_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -145,6 +149,7 @@ func TestErrorsOfTheEngineGetTheirStatus(t *testing.T) {
 		"message":     {&graphmill.Fault{Class: graphmill.FaultMessage, Code: "trap", Text: "unreachable executed"}, 422, "trap", "unreachable executed"},
 		"deadline":    {context.DeadlineExceeded, 504, "timeout", "time limit"},
 		"cancelled":   {fmt.Errorf("check: %w", context.Canceled), 503, "cancelled", "given up"},
+		"full disk":   {fmt.Errorf("write the catalog: %w", &os.PathError{Op: "write", Path: "/secret/path", Err: syscall.ENOSPC}), 507, "storage_full", "is full"},
 		"internal":    {errors.New("disk on fire at /secret/path"), 500, "internal", "internal error"},
 		"also":        {&graphmill.Error{Kind: graphmill.KindInternal, Text: "disk on fire"}, 500, "internal", "internal error"},
 	} {
@@ -381,6 +386,36 @@ func TestProbes(t *testing.T) {
 	status, _, body := send(t, base, request{method: "GET", path: "/readyz"})
 	require.Equal(t, 503, status)
 	require.Equal(t, "shutting_down", body["code"])
+}
+
+func TestBodyThatTricklesInDoesNotHoldTheEndOfTheServer(t *testing.T) {
+	h, err := api.New(&stub{}, api.Config{})
+	require.NoError(t, err)
+	requests, end := context.WithCancel(t.Context())
+	srv := httptest.NewUnstartedServer(h)
+	srv.Config.BaseContext = func(net.Listener) context.Context { return requests }
+	srv.Start()
+	t.Cleanup(srv.Close)
+
+	conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = io.WriteString(conn, "PUT /api/v1/modules/m HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/wasm\r\n"+
+		"Content-Length: 100\r\nExpect: 100-continue\r\n\r\n")
+	require.NoError(t, err)
+	answer := bufio.NewReader(conn)
+	line, err := answer.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "100 Continue", "the server reads the body now")
+	_, err = answer.ReadString('\n')
+	require.NoError(t, err)
+
+	end()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
+	resp, err := http.ReadResponse(answer, nil)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	require.Equal(t, 503, resp.StatusCode)
 }
 
 // A body that stops in the middle ends the request: it is the client's doing,

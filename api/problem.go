@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -123,6 +124,10 @@ func problemOf(err error) *Problem {
 		p = newProblem(status, f.Code, "%s", detail)
 		p.NextStep = f.Next
 		return p
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		p = newProblem(http.StatusInsufficientStorage, "storage_full", "what was asked could not be stored: the disk of the server's data directory is full")
+		p.NextStep = "make room on it, and try again"
+		return p
 	case errors.Is(err, context.DeadlineExceeded):
 		return newProblem(http.StatusGatewayTimeout, "timeout", "the time limit ended the request before it was done")
 	case errors.Is(err, context.Canceled):
@@ -141,7 +146,7 @@ func internalProblem() *Problem {
 func (s *service) problem(ctx context.Context, err error) *Problem {
 	p := problemOf(err)
 	id := requestID(ctx)
-	if p.Status == http.StatusInternalServerError {
+	if p.Status == http.StatusInternalServerError || p.Status == http.StatusInsufficientStorage {
 		s.log.LogAttrs(ctx, slog.LevelError, "request failed",
 			slog.String("request_id", id), slog.String("error", err.Error()))
 	}

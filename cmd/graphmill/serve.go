@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -131,7 +132,44 @@ func (a *app) loadServeSettings(cmd *cobra.Command, s *serveSettings) error {
 	if err != nil {
 		return err
 	}
+	if err := s.check(); err != nil {
+		return err
+	}
 	return checkExposure("listen", s.listen, s.noAuth)
+}
+
+// check refuses values that a flag's own parser takes and a server would take
+// for its defaults, or for something that was not meant.
+func (s *serveSettings) check() error {
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{
+		{"create-timeout", s.createTimeout}, {"start-timeout", s.startTimeout}, {"drain-timeout", s.drainTimeout},
+		{"stream-transaction-retry-interval", time.Duration(s.retryInterval)},
+	} {
+		if d.value <= 0 {
+			return wrongUsage("--%s %s is not more than 0", d.flag, d.value)
+		}
+	}
+	switch {
+	case s.conflictRetries < 0:
+		return wrongUsage("--stream-transaction-conflict-retries %d is less than 0", s.conflictRetries)
+	case s.dataDir == "":
+		return wrongUsage("--data-dir is empty; it names a folder")
+	}
+	for i, address := range s.kafkaServers {
+		host, port, err := net.SplitHostPort(address)
+		if !strings.Contains(address, ":") {
+			host, port, err = address, "9092", nil // Kafka's own default
+		}
+		number, portErr := strconv.ParseUint(port, 10, 16)
+		if err != nil || portErr != nil || number == 0 || host == "" || strings.ContainsAny(host, "@/ ") {
+			// The address is not repeated: it may hold a password.
+			return wrongUsage("--kafka-bootstrap-servers: address %d is not of the form host:port", i+1)
+		}
+	}
+	return nil
 }
 
 // checkExposure refuses to serve beyond this machine by accident: there is no

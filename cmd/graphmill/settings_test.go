@@ -129,3 +129,34 @@ func TestByteCountsAndMillis(t *testing.T) {
 		require.Error(t, new(millis).Set(text), text)
 	}
 }
+
+func TestSettingsThatWouldMeanSomethingElseAreRefused(t *testing.T) {
+	for args, want := range map[string]string{
+		"--create-timeout=-5s":                        "--create-timeout",
+		"--start-timeout=0s":                          "--start-timeout",
+		"--drain-timeout=0s":                          "--drain-timeout",
+		"--stream-transaction-retry-interval=0":       "--stream-transaction-retry-interval",
+		"--stream-transaction-conflict-retries=-3":    "--stream-transaction-conflict-retries",
+		"--data-dir=":                                 "--data-dir",
+		"--kafka-bootstrap-servers=a:1,,b:1":          "address 2",
+		"--kafka-bootstrap-servers=ann:hunter2@h:1":   "address 1",
+		"--kafka-bootstrap-servers=h:0":               "address 1",
+		"--kafka-bootstrap-servers=h:port":            "address 1",
+		"--kafka-bootstrap-servers=kafka://h:9092":    "address 1",
+		"--kafka-bootstrap-servers=h,[::1]:9092":      "",
+		"--stream-transaction-conflict-retries=0":     "",
+		"--kafka-bootstrap-servers=kafka.example:909": "",
+	} {
+		var s serveSettings
+		fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		s.add(fs)
+		require.NoError(t, fs.Parse([]string{args}))
+		err := s.check()
+		if want == "" {
+			require.NoError(t, err, args)
+			continue
+		}
+		require.ErrorContains(t, err, want, args)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+}
