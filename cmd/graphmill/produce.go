@@ -42,6 +42,9 @@ messages of one key stay in order. The topic is created if it is absent.`,
 	separator := cmd.Flags().String("key-separator", "", "what parts key and payload")
 	partitions := cmd.Flags().Int32("partitions", brokerDefault, "partitions of the topic, if it has to be created (default the broker's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if args[0] == "" {
+			return wrongUsage("TOPIC is empty")
+		}
 		if *partitions < 1 && cmd.Flags().Changed("partitions") {
 			return wrongUsage("--partitions %d is not at least 1", *partitions)
 		}
@@ -56,7 +59,7 @@ messages of one key stay in order. The topic is created if it is absent.`,
 		if f, ok := a.in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			fmt.Fprintln(a.err, "each line is a message; Ctrl-D ends")
 		}
-		sendErr := produceLines(cmd.Context(), producer, args[0], *separator, a.in)
+		sendErr := produceLines(cmd.Context(), producer, args[0], *separator, a.input(cmd.Context()))
 		sent, err := producer.Flush(cmd.Context())
 		fmt.Fprintf(a.out, "%d messages sent to %s\n", sent, args[0])
 		if sendErr != nil {

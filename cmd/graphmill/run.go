@@ -71,7 +71,7 @@ a difference is a failure: a test for plugins. --update writes the file.`,
 		if req.Settings, err = settings.read(); err != nil {
 			return err
 		}
-		if req.Messages, err = a.readMessages(*file); err != nil {
+		if req.Messages, err = a.readMessages(cmd.Context(), *file); err != nil {
 			return err
 		}
 		res, err := a.try(cmd.Context(), c, target, req)
@@ -142,11 +142,11 @@ func pluginsDir(flag string) string {
 }
 
 // readMessages reads JSON lines; empty lines are passed over.
-func (a *app) readMessages(file string) ([]api.Message, error) {
+func (a *app) readMessages(ctx context.Context, file string) ([]api.Message, error) {
 	var doc []byte
 	var err error
 	if file == "-" {
-		doc, err = io.ReadAll(a.in)
+		doc, err = io.ReadAll(a.input(ctx))
 	} else {
 		doc, err = readFile(file)
 	}

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,7 +46,7 @@ func TestTransformationIsFoundInAFileThenBesideTheProgramThenAtTheServer(t *test
 
 func TestMessagesAreReadLineByLine(t *testing.T) {
 	a := &app{in: strings.NewReader("{\"payload\":\"a\"}\n\n  {\"payload\":null,\"key\":\"k\",\"offset\":7}\r\n")}
-	messages, err := a.readMessages("-")
+	messages, err := a.readMessages(t.Context(), "-")
 	require.NoError(t, err)
 	require.Len(t, messages, 2)
 	require.Equal(t, "a", *messages[0].Payload)
@@ -60,8 +63,26 @@ func TestMessagesAreReadLineByLine(t *testing.T) {
 		"{\"key\":\"a\",\"key\":\"b\"}":  "key: is given twice",
 		"{\"payload\":\"\xff\"}":         "no valid UTF-8",
 	} {
-		_, err := (&app{in: strings.NewReader(text)}).readMessages("-")
+		_, err := (&app{in: strings.NewReader(text)}).readMessages(t.Context(), "-")
 		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestInterruptEndsACommandThatWaitsForItsInput(t *testing.T) {
+	in, typing := io.Pipe() // nothing is ever typed
+	t.Cleanup(func() { _ = typing.Close() })
+	ctx, interrupt := context.WithCancel(t.Context())
+	var errs bytes.Buffer
+	a := &app{in: in, out: io.Discard, err: &errs}
+	ended := make(chan int)
+	go func() { ended <- a.run(ctx, []string{"run", moviesFile, "--messages", "-"}) }()
+	interrupt()
+	select {
+	case status := <-ended:
+		require.Equal(t, exitFailed, status)
+		require.Equal(t, "error: interrupted\n", errs.String())
+	case <-time.After(30 * time.Second):
+		require.Fail(t, "it still waits")
 	}
 }
 
