@@ -60,7 +60,7 @@ func newWorld(t *testing.T) *world {
 		DataDir:          t.TempDir(),
 		Sink:             sink,
 		BootstrapServers: broker.ListenAddrs(),
-		CreateTimeout:    time.Second,
+		CreateTimeout:    10 * time.Second,
 	}
 	cfg.Limits.Time = time.Second
 	engine, err := server.Open(t.Context(), cfg)
