@@ -127,8 +127,8 @@ func (s *StreamSpec) Validate() error {
 		}
 	}
 	for _, b := range s.BootstrapServers {
-		if b == "" {
-			return Invalid("bootstrap_servers", "an address is empty")
+		if err := ValidateBroker("bootstrap_servers", b); err != nil {
+			return err
 		}
 	}
 	if len(s.ConsumerGroup) > maxGroupLength {

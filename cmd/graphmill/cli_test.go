@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -360,47 +359,6 @@ func TestRunNeedsNoServer(t *testing.T) {
 	refused := c.run(t, "", "module", "verify", text)
 	require.Equal(t, exitFailed, refused.status)
 	require.Contains(t, refused.err, "transform.py")
-}
-
-func TestRunCompilesAModuleOnce(t *testing.T) {
-	c := newCLI(t, "XDG_CACHE_HOME=")
-	for range 2 {
-		require.Contains(t, c.run(t, `{"payload":"x"}`, "run", moviesFile, "--messages", "-").out, "1 messages")
-		c.must(t, "module", "verify", moviesFile)
-	}
-	var home string
-	for _, kv := range c.env {
-		if v, ok := strings.CutPrefix(kv, "HOME="); ok {
-			home = v
-		}
-	}
-	var kept []string
-	require.NoError(t, filepath.WalkDir(home, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Name() == "checksum" {
-			kept = append(kept, path)
-		}
-		return err
-	}))
-	require.Len(t, kept, 1)
-	require.NoError(t, os.WriteFile(kept[0], []byte("torn"), 0o600))
-	c.must(t, "module", "verify", moviesFile)
-}
-
-func TestOutputThatCannotBeWrittenIsAFailure(t *testing.T) {
-	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
-	if err != nil {
-		t.Skip("there is no /dev/full here")
-	}
-	t.Cleanup(func() { _ = full.Close() })
-	c := newCLI(t)
-	for _, args := range [][]string{{"version"}, {"version", "-o", "json"}, {"version", "-o", "yaml"}, {"help"}, {"completion", "bash"}} {
-		cmd := c.command(t.Context(), args...)
-		var errs bytes.Buffer
-		cmd.Stdout, cmd.Stderr = full, &errs
-		_ = cmd.Run()
-		require.Equal(t, exitFailed, cmd.ProcessState.ExitCode(), "graphmill %s", strings.Join(args, " "))
-		require.Contains(t, errs.String(), "no space left on device")
-	}
 }
 
 func quoted(t *testing.T, s string) string {

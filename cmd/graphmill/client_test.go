@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -51,19 +50,4 @@ func TestClientDoesNotWaitForEverForWhatIsAtHand(t *testing.T) {
 	c := &client{server: srv.URL, http: srv.Client(), readTimeout: 50 * time.Millisecond}
 	err := c.call(t.Context(), http.MethodGet, apiPath("streams"), nil, nil)
 	require.ErrorContains(t, err, "nothing is answered within 50ms")
-}
-
-func TestTextForPeopleCannotCommandTheirTerminal(t *testing.T) {
-	for text, want := range map[string]string{
-		"plain\n\ttext, ünï…":            "plain\n\ttext, ünï…",
-		"\x1b]0;title\a\x1b[2J":          `\x1b]0;title\x07\x1b[2J`,
-		"back\b\rover\x7f":               `back\x08\x0dover\x7f`,
-		"one character of C1: \u009b31m": `one character of C1: \x9b31m`,
-	} {
-		var b bytes.Buffer
-		n, err := plainText{&b}.Write([]byte(text))
-		require.NoError(t, err)
-		require.Equal(t, len(text), n)
-		require.Equal(t, want, b.String())
-	}
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +55,30 @@ func TestModuleCacheKeepsWhatWasUsedLast(t *testing.T) {
 	require.Len(t, left, keptModules)
 	require.DirExists(t, filepath.Join(cache.dir, "0"))
 	require.NoDirExists(t, filepath.Join(cache.dir, fmt.Sprint(keptModules)))
+}
+
+func TestRunCompilesAModuleOnce(t *testing.T) {
+	c := newCLI(t, "XDG_CACHE_HOME=")
+	for range 2 {
+		require.Contains(t, c.run(t, `{"payload":"x"}`, "run", moviesFile, "--messages", "-").out, "1 messages")
+		c.must(t, "module", "verify", moviesFile)
+	}
+	var home string
+	for _, kv := range c.env {
+		if v, ok := strings.CutPrefix(kv, "HOME="); ok {
+			home = v
+		}
+	}
+	var kept []string
+	require.NoError(t, filepath.WalkDir(home, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Name() == "checksum" {
+			kept = append(kept, path)
+		}
+		return err
+	}))
+	require.Len(t, kept, 1)
+	require.NoError(t, os.WriteFile(kept[0], []byte("torn"), 0o600))
+	c.must(t, "module", "verify", moviesFile)
 }
 
 // useCache gives this test a home of its own, and returns its cache folder.

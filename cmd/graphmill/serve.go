@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -158,15 +155,9 @@ func (s *serveSettings) check() error {
 	case s.dataDir == "":
 		return wrongUsage("--data-dir is empty; it names a folder")
 	}
-	for i, address := range s.kafkaServers {
-		host, port, err := net.SplitHostPort(address)
-		if !strings.Contains(address, ":") {
-			host, port, err = address, "9092", nil // Kafka's own default
-		}
-		number, portErr := strconv.ParseUint(port, 10, 16)
-		if err != nil || portErr != nil || number == 0 || host == "" || strings.ContainsAny(host, "@/ ") {
-			// The address is not repeated: it may hold a password.
-			return wrongUsage("--kafka-bootstrap-servers: address %d is not of the form host:port", i+1)
+	for _, address := range s.kafkaServers {
+		if err := graphmill.ValidateBroker("kafka_bootstrap_servers", address); err != nil {
+			return asFlag(err)
 		}
 	}
 	return nil
@@ -313,53 +304,6 @@ func (a *app) announce(s *serveSettings, addr net.Addr, sinkName string, broker 
 		broker.announce(&b, s.graph.isLedger())
 	}
 	fmt.Fprint(a.out, b.String())
-}
-
-// webServer is the HTTP server, whose handler is exchanged once the engine is
-// open.
-type webServer struct {
-	server  *http.Server
-	handler atomic.Pointer[http.Handler]
-	cancel  context.CancelFunc // of every request
-	failed  chan error         // at most one
-	ended   chan struct{}
-}
-
-func startHTTP(l net.Listener, first http.Handler) *webServer {
-	requests, cancel := context.WithCancel(context.Background())
-	w := &webServer{cancel: cancel, failed: make(chan error, 1), ended: make(chan struct{})}
-	w.handle(first)
-	w.server = &http.Server{
-		Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-			(*w.handler.Load()).ServeHTTP(rw, r)
-		}),
-		BaseContext:       func(net.Listener) context.Context { return requests },
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-	}
-	go func() {
-		defer close(w.ended)
-		if err := w.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			w.failed <- err
-		}
-	}()
-	return w
-}
-
-func (w *webServer) handle(h http.Handler) { w.handler.Store(&h) }
-
-// stop ends the requests under way and waits a moment for their answers.
-func (w *webServer) stop() error {
-	w.cancel()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	err := w.server.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = w.server.Close()
-	}
-	<-w.ended
-	return err
 }
 
 func isLocalAddr(addr net.Addr) bool {
