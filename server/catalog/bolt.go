@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -58,6 +59,9 @@ func Open(dataDir string) (*Bolt, error) {
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
 	path := filepath.Join(dataDir, "catalog.db")
+	if err := notLost(path, files); err != nil {
+		return nil, err
+	}
 	db, err := openStore(path)
 	if errors.Is(err, bolterrors.ErrTimeout) {
 		return nil, &graphmill.Error{Kind: graphmill.KindConflict, Code: "data_dir_in_use", Field: "data_dir",
@@ -75,6 +79,25 @@ func Open(dataDir string) (*Bolt, error) {
 		return nil, fmt.Errorf("open the catalog %s: %w", path, err)
 	}
 	return c, nil
+}
+
+// notLost refuses to begin an empty catalog beside modules: their entries were in
+// one that is gone, and a new one would have them swept away.
+func notLost(path string, files moduleFiles) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.Size() > 0:
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("open the catalog %s: %w", path, err)
+	}
+	stored, err := filepath.Glob(files.path("*"))
+	if err != nil || len(stored) == 0 {
+		return err
+	}
+	return &graphmill.Error{Kind: graphmill.KindConflict, Code: "catalog_lost",
+		Text: fmt.Sprintf("the catalog %s is absent or empty, but there are modules beside it, in %s", path, files.dir),
+		Next: "put the catalog back from a backup, or move the modules away and begin anew: push them and create the streams again"}
 }
 
 // openStore opens the file, makes it what this version expects, and reads all of

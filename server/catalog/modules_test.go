@@ -125,3 +125,21 @@ func TestDamagedBytesAreNoticed(t *testing.T) {
 	_, err = c.ModuleBytes(ctx, m.SHA256)
 	require.NoError(t, err, "pushing it again mends it")
 }
+
+func TestALostCatalogTakesNoModulesWithIt(t *testing.T) {
+	for name, lose := range map[string]func(path string) error{
+		"absent": os.Remove,
+		"empty":  func(path string) error { return os.Truncate(path, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			c := open(t, dir)
+			push(t, c, "one", true, "f")
+			require.NoError(t, c.Close())
+			require.NoError(t, lose(filepath.Join(dir, "catalog.db")))
+			_, err := catalog.Open(dir)
+			requireCode(t, err, "catalog_lost")
+			require.Len(t, moduleFiles(t, dir), 1)
+		})
+	}
+}
