@@ -44,6 +44,23 @@ func committed(t *testing.T, group, topic string) map[int32]int64 {
 	return at
 }
 
+// endOf returns how many messages a topic has been given.
+func endOf(t *testing.T, topic string) int64 {
+	t.Helper()
+	ends, err := admin(t).ListEndOffsets(t.Context(), topic)
+	require.NoError(t, err)
+	at := map[int32]int64{}
+	ends.Each(func(o kadm.ListedOffset) { at[o.Partition] = o.Offset })
+	return sumOf(at)
+}
+
+func sumOf(offsets map[int32]int64) (sum int64) {
+	for _, at := range offsets {
+		sum += at
+	}
+	return sum
+}
+
 // event is one message of the tests: id is its own, and several share a user,
 // within which seq rises.
 type event struct {

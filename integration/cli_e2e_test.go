@@ -39,10 +39,7 @@ func TestKafkaAnOrderlyShutdownRepeatsNothing(t *testing.T) {
 		p.await("calm", "it is under way", func(s graphmill.StreamStatus) bool { return s.Counters.Messages > 0 })
 		p.terminate()
 		applied := askOne(t, fmt.Sprintf("MATCH (t:Trace%s) RETURN count(t)", label))
-		var acknowledged int64
-		for _, at := range committed(t, "graphmill.calm", topic) {
-			acknowledged += at
-		}
+		acknowledged := sumOf(committed(t, "graphmill.calm", topic))
 		require.Equal(t, acknowledged, applied, "what is in the graph is acknowledged")
 		p.start()
 	}
