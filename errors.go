@@ -107,6 +107,10 @@ type Fault struct {
 	// Unknown marks a COMMIT whose outcome is not known: it may have happened.
 	Unknown bool
 
+	// Unfamiliar marks a fault of class message that is so only because the code
+	// is not known: it is worth two more tries before a message is blamed.
+	Unfamiliar bool
+
 	// Message is the index in the batch of the message to look at first, or
 	// WholeBatch. A hint only.
 	Message int

@@ -5,8 +5,9 @@ import "context"
 // Work is one batch's statements, to be executed in one transaction.
 type Work struct {
 	Stream   string
-	Database string // empty: the sink's own default
-	Coalesce bool   // runs of equal texts may be sent as one statement
+	Database string   // empty: the sink's own default
+	Coalesce bool     // runs of equal texts may be sent as one statement
+	Allow    []string // StreamSpec.Allow: what statements may do beside reading and writing data
 
 	First      []Position // where the batch begins, per partition
 	Last       []Position // the positions once it is done

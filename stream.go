@@ -17,6 +17,9 @@ const (
 	CoalesceOn  = "on"
 	CoalesceOff = "off"
 
+	AllowSchema  = "schema"   // statements that change indexes and constraints
+	AllowLoadCSV = "load_csv" // statements that make the database read files or addresses
+
 	StartEarliest = "earliest"
 	StartLatest   = "latest"
 )
@@ -35,6 +38,8 @@ const (
 	maxTopics            = 1000           // topics of one stream
 	maxTopicLength       = 249            // Kafka's own limit
 	maxGroupLength       = 255            // bytes
+	maxConfigs           = 200            // entries of CONFIGS, and of CREDENTIALS
+	maxConfigBytes       = 64 << 10       // bytes of one value
 )
 
 // StreamSpec is the definition of a stream, in the snake_case of the
@@ -53,10 +58,17 @@ type StreamSpec struct {
 	ConsumerGroup    string   `json:"consumer_group,omitempty" yaml:"consumer_group,omitempty"`       // default: graphmill.NAME
 	StartFrom        string   `json:"start_from,omitempty" yaml:"start_from,omitempty"`               // earliest, latest, RFC 3339; only where no position is known
 
+	// Configs and Credentials are settings of the broker's client by
+	// librdkafka's names. Values of Credentials, and of names that hold secrets
+	// (see SecretConfig), never leave the server: see Redacted.
+	Configs     map[string]string `json:"configs,omitempty" yaml:"configs,omitempty"`
+	Credentials map[string]string `json:"credentials,omitempty" yaml:"credentials,omitempty"`
+
 	Delivery  string            `json:"delivery,omitempty" yaml:"delivery,omitempty"`     // at_least_once
 	OnFailure string            `json:"on_failure,omitempty" yaml:"on_failure,omitempty"` // stop
 	Database  string            `json:"database,omitempty" yaml:"database,omitempty"`     // default: the server's setting
 	Coalesce  string            `json:"coalesce,omitempty" yaml:"coalesce,omitempty"`     // on, off
+	Allow     []string          `json:"allow,omitempty" yaml:"allow,omitempty"`           // schema, load_csv
 	Settings  map[string]string `json:"settings,omitempty" yaml:"settings,omitempty"`     // handed to graphmill_configure
 
 	MemoryLimit   int64 `json:"memory_limit,omitempty" yaml:"memory_limit,omitempty"`     // bytes of linear memory; 0: the server's default
@@ -69,6 +81,7 @@ type StreamSpec struct {
 func (s StreamSpec) WithDefaults() StreamSpec {
 	s.Topics = slices.Clone(s.Topics)
 	s.BootstrapServers = slices.Clone(s.BootstrapServers)
+	s.Allow = slices.Clone(s.Allow)
 	setDefault(&s.Source, SourceNameKafka)
 	setDefault(&s.BatchSize, DefaultBatchSize)
 	setDefault(&s.BatchBytes, DefaultBatchBytes)
@@ -149,12 +162,47 @@ func (s *StreamSpec) Validate() error {
 			return Invalid(w.field, "%s is not one of %q", clip(w.value), w.known)
 		}
 	}
+	for i, a := range s.Allow {
+		switch {
+		case a != AllowSchema && a != AllowLoadCSV:
+			return Invalid("allow", "%s is not one of %q", clip(a), []string{AllowSchema, AllowLoadCSV})
+		case slices.Contains(s.Allow[:i], a):
+			return Invalid("allow", "%s is there twice", a)
+		}
+	}
+	for _, c := range []struct {
+		field   string
+		entries map[string]string
+	}{{"configs", s.Configs}, {"credentials", s.Credentials}} {
+		if err := validateConfigs(c.field, c.entries); err != nil {
+			return err
+		}
+	}
 	if len(s.Settings) > maxSettings {
 		return Invalid("settings", "%d entries, %d are the most", len(s.Settings), maxSettings)
 	}
 	for k, v := range s.Settings {
 		if len(v) > maxSettingBytes {
 			return Invalid("settings", "the value of %s has %d bytes, %d are the most", clip(k), len(v), maxSettingBytes)
+		}
+	}
+	return nil
+}
+
+// validateConfigs bounds a map of settings of a broker's client. Which names
+// there are is the source's business. No value stands in an error.
+func validateConfigs(field string, entries map[string]string) error {
+	if len(entries) > maxConfigs {
+		return Invalid(field, "%d entries, %d are the most", len(entries), maxConfigs)
+	}
+	for name, value := range entries {
+		switch {
+		case name == "":
+			return Invalid(field, "an entry has no name")
+		case len(value) > maxConfigBytes:
+			return Invalid(field, "the value of %s has %d bytes, %d are the most", clip(name), len(value), maxConfigBytes)
+		case value == RedactedValue:
+			return Invalid(field, "the value of %s is %s, which stands for a secret that is not shown; give the value, or secret:NAME", clip(name), RedactedValue)
 		}
 	}
 	return nil

@@ -28,10 +28,14 @@ type StreamDefinition struct {
 	ConsumerGroup    string   `json:"consumer_group,omitempty" doc:"The consumer group; graphmill.NAME by default."`
 	StartFrom        string   `json:"start_from,omitempty" doc:"Where to begin where no position is known: earliest, latest (the default), or a time in RFC 3339."`
 
+	Configs     map[string]string `json:"configs,omitempty" doc:"Settings of the broker's client by librdkafka's names. Values that hold secrets are not shown."`
+	Credentials map[string]string `json:"credentials,omitempty" doc:"Like configs; no value is ever shown. secret:NAME takes the value from the server's secrets."`
+
 	Delivery  string            `json:"delivery,omitempty" enum:"at_least_once" doc:"What a crash may do: at_least_once may repeat a batch, never lose one."`
 	OnFailure string            `json:"on_failure,omitempty" enum:"stop" doc:"What a batch that cannot be applied does: stop ends the stream before it, and a start tries it again."`
 	Database  string            `json:"database,omitempty" doc:"The database of the graph server; by default that of the server's settings."`
 	Coalesce  string            `json:"coalesce,omitempty" enum:"on,off" doc:"Whether runs of equal query texts are sent as one statement; on by default."`
+	Allow     []string          `json:"allow,omitempty" enum:"schema,load_csv" doc:"What statements may do beside reading and writing data: schema changes indexes and constraints, load_csv makes the database read files and addresses."`
 	Settings  map[string]string `json:"settings,omitempty" doc:"Handed to the transformation when it is configured."`
 
 	MemoryLimit   int64 `json:"memory_limit,omitempty" minimum:"1" doc:"Linear memory of the transformation in bytes; by default, and at most, what the server's settings say."`
@@ -52,7 +56,7 @@ type Stream struct {
 // NewStream returns the JSON form of a stream.
 func NewStream(i server.StreamInfo) Stream {
 	return Stream{
-		StreamDefinition: StreamDefinition(i.Spec),
+		StreamDefinition: StreamDefinition(i.Spec.Redacted()),
 		Desired:          i.Desired,
 		State:            i.State,
 		Reason:           i.Reason,

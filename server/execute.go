@@ -54,6 +54,7 @@ func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 		Stream:     r.spec.Name,
 		Database:   r.spec.Database,
 		Coalesce:   r.spec.Coalesce == graphmill.CoalesceOn,
+		Allow:      r.spec.Allow,
 		First:      j.first,
 		Last:       j.batch.Positions,
 		Statements: j.output.Statements,
