@@ -35,6 +35,11 @@ type Sink interface {
 	// are remembered.
 	Texts(stream string) []TextStatus
 
+	// Lanes tells how many lanes there are now, of all running streams: as many
+	// calls of Execute may come at once. A sink keeps that many connections
+	// within reach, and a margin for Verify. It does not block.
+	Lanes(n int)
+
 	// Close ends all connections.
 	Close(ctx context.Context) error
 }

@@ -1,6 +1,9 @@
 package graphmill
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // State is a state of a stream: what is wanted of it, or what it is doing.
 type State string
@@ -40,13 +43,50 @@ type BatchStatus struct {
 	NextRetryAt *time.Time `json:"next_retry_at,omitempty"`
 }
 
-// PartitionStatus is how far a stream is in one partition.
+// PartitionStatus is how far a stream is in one partition. What is -1 here is
+// null in JSON.
 type PartitionStatus struct {
 	TopicPartition
 	TopicID      string `json:"topic_id,omitempty"`
-	Acknowledged int64  `json:"acknowledged"` // next offset to read after what is acknowledged; -1: none known
-	End          int64  `json:"end"`          // the broker's end offset; -1: not known now
-	Lag          int64  `json:"lag"`          // end - acknowledged; control records count; -1: not known now
+	Acknowledged int64  `json:"acknowledged" nullable:"true"` // next offset to read after what is acknowledged; -1: none known
+	End          int64  `json:"end" nullable:"true"`          // the broker's end offset; -1: not known now
+	Lag          int64  `json:"lag" nullable:"true"`          // end - acknowledged; control records count; -1: not known now
+}
+
+// partitionJSON is a PartitionStatus as it is written.
+type partitionJSON struct {
+	TopicPartition
+	TopicID      string `json:"topic_id,omitempty"`
+	Acknowledged *int64 `json:"acknowledged"`
+	End          *int64 `json:"end"`
+	Lag          *int64 `json:"lag"`
+}
+
+// MarshalJSON implements json.Marshaler: a sum over lags must not count -1.
+func (p PartitionStatus) MarshalJSON() ([]byte, error) {
+	known := func(n int64) *int64 {
+		if n < 0 {
+			return nil
+		}
+		return &n
+	}
+	return json.Marshal(partitionJSON{p.TopicPartition, p.TopicID, known(p.Acknowledged), known(p.End), known(p.Lag)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *PartitionStatus) UnmarshalJSON(doc []byte) error {
+	var j partitionJSON
+	if err := json.Unmarshal(doc, &j); err != nil {
+		return err
+	}
+	known := func(n *int64) int64 {
+		if n == nil {
+			return -1
+		}
+		return *n
+	}
+	*p = PartitionStatus{j.TopicPartition, j.TopicID, known(j.Acknowledged), known(j.End), known(j.Lag)}
+	return nil
 }
 
 // TextStatus tells how a query text is executed.
@@ -76,6 +116,8 @@ type Counters struct {
 	StatementsSent int64            `json:"statements_sent"` // round trips' worth after coalescing
 	Dropped        int64            `json:"dropped"`         // messages for which the transformation returned nothing
 	Retries        int64            `json:"retries"`         // attempts to execute a batch after its first
+	UnknownCommits int64            `json:"unknown_commits"` // commits whose outcome was not known: their batches were executed again
+	Splits         int64            `json:"splits"`          // batches that were cut in two, being too big
 	Failures       int64            `json:"failures"`        // failed batches
 }
 
@@ -88,6 +130,7 @@ type StreamStatus struct {
 	Reason       *Reason           `json:"reason,omitempty"`
 	Module       *ModuleVersion    `json:"module,omitempty"`
 	CurrentBatch *BatchStatus      `json:"current_batch,omitempty"`
+	BatchSize    int               `json:"batch_size,omitempty"` // messages that close a batch for now, where that is less than the definition says: a batch was too big
 	Partitions   []PartitionStatus `json:"partitions"`
 	Texts        []TextStatus      `json:"texts"`
 	LastFailure  *FailureStatus    `json:"last_failure,omitempty"`

@@ -31,8 +31,9 @@ type Engine interface {
 	Stream(ctx context.Context, name string) (server.StreamInfo, error)
 	DeleteStream(ctx context.Context, name string) error
 	// StartStream returns once the start positions are settled, or once the
-	// server's start timeout has passed: the stream is then waiting.
-	StartStream(ctx context.Context, name string) (server.StreamInfo, error)
+	// server's start timeout has passed: the stream is then waiting. With a batch
+	// limit it returns when so many batches are applied.
+	StartStream(ctx context.Context, name string, r server.StartRequest) (server.StartResult, error)
 	// StopStream returns once the batches under way are finished.
 	StopStream(ctx context.Context, name string) (server.StreamInfo, error)
 	// CheckStream reads beside the stream and executes nothing.

@@ -113,6 +113,7 @@ StreamStatus.standby      Running, but another server of the group has all parti
 StreamStatus.reason       Why it is waiting or has failed.
 StreamStatus.module       The exact module that it transforms with.
 StreamStatus.current_batch  The batch that is being executed.
+StreamStatus.batch_size   Messages that close a batch for now, where that is less than the definition says, since one was too big.
 StreamStatus.partitions   How far it is in each partition that it owns.
 StreamStatus.texts        How its query texts are executed.
 StreamStatus.last_failure The last failure.
@@ -129,9 +130,9 @@ BatchStatus.next_retry_at When it is tried again.
 PartitionStatus.topic         The topic.
 PartitionStatus.partition     The partition.
 PartitionStatus.topic_id      The broker's id of the topic.
-PartitionStatus.acknowledged  The next offset to read after what is acknowledged; -1: not known.
-PartitionStatus.end           The broker's end offset; -1: not known now.
-PartitionStatus.lag           End less acknowledged; -1: not known now.
+PartitionStatus.acknowledged  The next offset to read after what is acknowledged; null: not known.
+PartitionStatus.end           The broker's end offset; null: not known now.
+PartitionStatus.lag           End less acknowledged; null: not known now.
 TextStatus.hash           First 12 hexadecimal digits of the text's SHA-256.
 TextStatus.query          The text, cut at 200 bytes.
 TextStatus.form           coalesced: runs of it are sent as one statement; plain: one by one.
@@ -150,6 +151,8 @@ Counters.statements_sent  Statements sent, after runs of equal texts were joined
 Counters.dropped          Messages for which the transformation returned nothing.
 Counters.retries          Attempts to execute a batch after its first.
 Counters.failures         Failed batches.
+Counters.unknown_commits  Commits whose outcome was not known; their batches were executed again.
+Counters.splits           Batches that were cut in two, being too big.
 `)
 
 // parseDescriptions reads lines of a name and a text.

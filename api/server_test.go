@@ -44,6 +44,7 @@ func (r *recorder) count() int {
 
 func (r *recorder) Verify(context.Context, string) error { return nil }
 func (r *recorder) Texts(string) []graphmill.TextStatus  { return nil }
+func (r *recorder) Lanes(int)                            {}
 func (r *recorder) Close(context.Context) error          { return nil }
 
 func newWorld(t *testing.T) *world {

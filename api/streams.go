@@ -71,6 +71,26 @@ type CreateStream struct {
 	Check *bool `json:"check,omitempty" doc:"Whether an absent broker or topic refuses the definition; true by default."`
 }
 
+// StartStream is the body of a start; all of it may be left out.
+type StartStream struct {
+	BatchLimit int   `json:"batch_limit,omitempty" minimum:"1" maximum:"1000000000" doc:"Apply so many batches, stop again, and answer then. By default it runs until it is stopped."`
+	TimeoutMS  int64 `json:"timeout_ms,omitempty" minimum:"1" maximum:"86400000" doc:"Milliseconds that the batches of batch_limit may take; 30000 by default."`
+}
+
+// StartedStream is the answer to a start.
+type StartedStream struct {
+	Stream
+	Committed *Committed `json:"committed,omitempty" doc:"What was applied, where the start had a batch_limit."`
+}
+
+// Committed is what a start with a batch limit has applied.
+type Committed struct {
+	Batches    int64                `json:"batches" doc:"Batches that had messages."`
+	Messages   int64                `json:"messages" doc:"Messages that are acknowledged."`
+	Statements int64                `json:"statements" doc:"Statements that were executed."`
+	Positions  []graphmill.Position `json:"positions" doc:"Where the stream has come to, in the partitions that it has moved in."`
+}
+
 // Streams is a list of streams.
 type Streams struct {
 	Streams []Stream `json:"streams" doc:"All streams, sorted by name."`
@@ -102,6 +122,11 @@ type (
 	}
 	streamOutput  struct{ Body Stream }
 	streamsOutput struct{ Body Streams }
+	startInput    struct {
+		Name string `path:"name" doc:"The name of the stream."`
+		Body *StartStream
+	}
+	startOutput struct{ Body StartedStream }
 	// actionInput takes a body only to tell that nothing may stand in it.
 	actionInput struct {
 		Name string `path:"name" doc:"The name of the stream."`
@@ -133,14 +158,17 @@ func (s *service) registerStreams() {
 		Summary:     "Start all streams",
 		Description: "Streams that run already are left as they are. The answer tells of each; one that fails does not keep the others.",
 	}, func(ctx context.Context, _ *allInput) (*changedOutput, error) {
-		return s.changeAll(ctx, s.engine.StartStream)
+		return s.changeAll(ctx, graphmill.StateRunning, func(ctx context.Context, name string) (server.StreamInfo, error) {
+			r, err := s.engine.StartStream(ctx, name, server.StartRequest{})
+			return r.StreamInfo, err
+		})
 	})
 	register(s, huma.Operation{
 		OperationID: "stopStreams", Method: http.MethodPost, Path: all + ":stop", Tags: tags,
 		Summary:     "Stop all streams",
-		Description: "The answer tells of each; one that fails does not keep the others.",
+		Description: "Streams that are stopped already are left as they are. The answer tells of each; one that fails does not keep the others.",
 	}, func(ctx context.Context, _ *allInput) (*changedOutput, error) {
-		return s.changeAll(ctx, s.engine.StopStream)
+		return s.changeAll(ctx, graphmill.StateStopped, s.engine.StopStream)
 	})
 	register(s, huma.Operation{
 		OperationID: "showStream", Method: http.MethodGet, Path: one, Tags: tags,
@@ -157,10 +185,10 @@ func (s *service) registerStreams() {
 		OperationID: "startStream", Method: http.MethodPost, Path: one + ":start", Tags: tags,
 		Summary: "Start a stream",
 		Description: "Answers once the start positions are settled: what is produced after the answer is not missed. " +
-			"Where the broker is not reached in time the state is waiting, and the start goes on.",
-	}, func(ctx context.Context, in *actionInput) (*streamOutput, error) {
-		return s.onStream(ctx, in.Name, s.engine.StartStream)
-	})
+			"Where the broker is not reached in time the state is waiting, and the start goes on. " +
+			"With a batch_limit it answers once so many batches are applied and the stream has stopped again. " +
+			"When the timeout is over, or nobody waits for the answer any more, it ends after the batch that is being executed; what was applied by then stays, and the error tells it.",
+	}, s.startStream)
 	register(s, huma.Operation{
 		OperationID: "stopStream", Method: http.MethodPost, Path: one + ":stop", Tags: tags,
 		Summary:     "Stop a stream",
@@ -181,6 +209,28 @@ func (s *service) createStream(ctx context.Context, in *createInput) (*createOut
 		return nil, err
 	}
 	return &createOutput{Location: prefix + "/streams/" + info.Spec.Name, Body: NewStream(info)}, nil
+}
+
+func (s *service) startStream(ctx context.Context, in *startInput) (*startOutput, error) {
+	if err := graphmill.ValidateName("name", in.Name); err != nil {
+		return nil, err
+	}
+	var body StartStream
+	if in.Body != nil {
+		body = *in.Body
+	}
+	r, err := s.engine.StartStream(ctx, in.Name, server.StartRequest{
+		BatchLimit: body.BatchLimit,
+		Timeout:    time.Duration(body.TimeoutMS) * time.Millisecond,
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &startOutput{Body: StartedStream{Stream: NewStream(r.StreamInfo)}}
+	if body.BatchLimit > 0 {
+		out.Body.Committed = &Committed{Batches: r.Batches, Messages: r.Messages, Statements: r.Statements, Positions: orEmpty(r.Positions)}
+	}
+	return out, nil
 }
 
 func (s *service) listStreams(ctx context.Context, _ *struct{}) (*streamsOutput, error) {
@@ -206,9 +256,12 @@ func (s *service) onStream(ctx context.Context, name string, do func(context.Con
 	return &streamOutput{Body: NewStream(info)}, nil
 }
 
-// changeAll starts or stops every stream, several at once, since each may wait
-// for its broker or its batches.
-func (s *service) changeAll(ctx context.Context, do func(context.Context, string) (server.StreamInfo, error)) (*changedOutput, error) {
+// inState are the codes that tell that a stream is already in a state.
+var inState = map[graphmill.State]string{graphmill.StateRunning: "already_running", graphmill.StateStopped: "already_stopped"}
+
+// changeAll brings every stream into a state, several at once, since each may
+// wait for its broker or its batches. One that is in it already is no error.
+func (s *service) changeAll(ctx context.Context, state graphmill.State, do func(context.Context, string) (server.StreamInfo, error)) (*changedOutput, error) {
 	infos, err := s.engine.Streams(ctx)
 	if err != nil {
 		return nil, err
@@ -219,10 +272,16 @@ func (s *service) changeAll(ctx context.Context, do func(context.Context, string
 	for n, i := range infos {
 		work.Go(func() error {
 			c := ChangedStream{Name: i.Spec.Name, State: i.State}
-			if now, err := do(ctx, i.Spec.Name); err != nil {
-				c.Error = s.problem(ctx, err)
-			} else {
+			now, err := do(ctx, i.Spec.Name)
+			switch {
+			case err == nil:
 				c.State = now.State
+			case problemOf(err).Code == inState[state]:
+				if now, err := s.engine.Stream(ctx, i.Spec.Name); err == nil {
+					c.State = now.State
+				}
+			default:
+				c.Error = s.problem(ctx, err)
 			}
 			out.Body.Streams[n] = c
 			return nil

@@ -47,8 +47,9 @@ func (s *stub) Stream(_ context.Context, name string) (server.StreamInfo, error)
 	return s.stream(name)
 }
 
-func (s *stub) StartStream(_ context.Context, name string) (server.StreamInfo, error) {
-	return s.stream(name)
+func (s *stub) StartStream(_ context.Context, name string, _ server.StartRequest) (server.StartResult, error) {
+	info, err := s.stream(name)
+	return server.StartResult{StreamInfo: info}, err
 }
 
 func (s *stub) Streams(context.Context) ([]server.StreamInfo, error) { return s.list() }

@@ -114,7 +114,7 @@ func TestAFullDisk(t *testing.T) {
 		w.push(s)
 		w.create(s, nil)
 		mend := fullDisk(t)
-		_, err := s.StartStream(t.Context(), "s")
+		_, err := s.StartStream(t.Context(), "s", server.StartRequest{})
 		require.Equal(t, graphmill.KindInternal, graphmill.KindOf(err), "%v", err)
 		require.Equal(t, graphmill.StateStopped, w.status(s).State)
 		mend()

@@ -29,6 +29,9 @@ func (r *run) apply(source sources.Source, j *job) (err error) {
 		return err
 	}
 	r.observed.count(j)
+	if len(j.batch.Messages) > 0 {
+		r.applied.Add(1)
+	}
 	r.acknowledged(j.batch.Positions)
 	r.logBatch(j)
 	j.release()

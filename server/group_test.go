@@ -27,7 +27,7 @@ func TestStreamsOfOneGroupAndTopicDoNotRunTogether(t *testing.T) {
 	require.Len(t, info.Warnings, 1)
 	require.Contains(t, info.Warnings[0], `"graphmill.s"`)
 	w.start(s)
-	_, err = s.StartStream(t.Context(), "twin")
+	_, err = s.StartStream(t.Context(), "twin", server.StartRequest{})
 	requireCode(t, err, "group_shared")
 }
 

@@ -14,10 +14,15 @@ type holdings struct {
 	mu    sync.Mutex
 	owned map[graphmill.TopicPartition]bool
 	acked map[graphmill.TopicPartition]graphmill.Position // of partitions given up, too
+	went  map[graphmill.TopicPartition]bool               // that something was acknowledged in
 }
 
 func newHoldings() holdings {
-	return holdings{owned: map[graphmill.TopicPartition]bool{}, acked: map[graphmill.TopicPartition]graphmill.Position{}}
+	return holdings{
+		owned: map[graphmill.TopicPartition]bool{},
+		acked: map[graphmill.TopicPartition]graphmill.Position{},
+		went:  map[graphmill.TopicPartition]bool{},
+	}
 }
 
 func (h *holdings) assigned(positions []graphmill.Position) {
@@ -42,6 +47,7 @@ func (h *holdings) acknowledged(positions []graphmill.Position) {
 	defer h.mu.Unlock()
 	for _, p := range positions {
 		h.acked[p.TopicPartition] = p
+		h.went[p.TopicPartition] = true
 	}
 }
 
@@ -57,6 +63,14 @@ func (h *holdings) known() []graphmill.Position {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.list(func(graphmill.TopicPartition) bool { return true })
+}
+
+// moved returns the positions of the partitions in which it has acknowledged
+// something.
+func (h *holdings) moved() []graphmill.Position {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.list(func(tp graphmill.TopicPartition) bool { return h.went[tp] })
 }
 
 // current returns the positions of the partitions that are held.

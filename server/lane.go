@@ -36,6 +36,7 @@ type lane struct {
 	instance  *wasmhost.Instance
 	queue     []*job // to be executed next, in order
 	executing *job   // being executed; nil: none
+	taken     int    // batches with messages that were handed out and not dropped
 	collected bool   // the batcher has nothing more
 	broken    error  // why not, if that is not what was asked for
 
@@ -133,7 +134,7 @@ func (l *lane) step() (over bool, err error) {
 		return false, nil
 	}
 	switch {
-	case len(l.queue) == 0 && !l.collected:
+	case len(l.queue) == 0 && !l.collected && !l.full():
 		l.collect()
 		return false, nil
 	case l.executing != nil:
@@ -144,6 +145,9 @@ func (l *lane) step() (over bool, err error) {
 	}
 	return false, l.execute(l.queue[0])
 }
+
+// full says that the lane has as many batches as its run is to apply.
+func (l *lane) full() bool { return l.r.limit > 0 && l.taken >= l.r.limit }
 
 // activate lets revocations and drain reach the loop.
 func (l *lane) activate() {
@@ -184,6 +188,9 @@ func (l *lane) collect() {
 	switch {
 	case err == nil:
 		l.queue = append(l.queue, &job{batch: batch, first: l.advance(batch.Positions)})
+		if len(batch.Messages) > 0 {
+			l.taken++
+		}
 	case errors.Is(err, io.EOF):
 		l.collected = true
 	case interrupted:

@@ -305,7 +305,7 @@ func TestWhatATransformationCannotBeginWithIsToldByStart(t *testing.T) {
 	s := w.open(nil)
 	w.pushAs(s, "refusing", refusing())
 	w.create(s, func(spec *graphmill.StreamSpec) { spec.Transform = "refusing" })
-	_, err := s.StartStream(t.Context(), "s")
+	_, err := s.StartStream(t.Context(), "s", server.StartRequest{})
 	e := requireCode(t, err, "module_configure")
 	require.Equal(t, graphmill.KindConflict, e.Kind)
 	require.Contains(t, e.Text, "SETTINGS are not known")

@@ -43,7 +43,7 @@ func begun(f func() error) <-chan error {
 
 func start(s *server.Server) func() error {
 	return func() error {
-		_, err := s.StartStream(context.Background(), "s")
+		_, err := s.StartStream(context.Background(), "s", server.StartRequest{})
 		return err
 	}
 }
@@ -140,7 +140,7 @@ func TestACommandWhoseClientHasGoneIsNotBegun(t *testing.T) {
 	w.awaitState(s, graphmill.StateDraining)
 	ctx, cancel := context.WithCancel(t.Context())
 	started := begun(func() error {
-		_, err := s.StartStream(ctx, "s")
+		_, err := s.StartStream(ctx, "s", server.StartRequest{})
 		return err
 	})
 	dropped := begun(func() error { return s.DeleteStream(ctx, "s") })
@@ -291,7 +291,7 @@ func TestTwinsStartedAtTheSameMoment(t *testing.T) {
 				errs := make(chan error, 2)
 				for _, name := range []string{"s", "twin"} {
 					go func() {
-						_, err := s.StartStream(context.Background(), name)
+						_, err := s.StartStream(context.Background(), name, server.StartRequest{})
 						errs <- err
 					}()
 				}

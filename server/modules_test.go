@@ -118,7 +118,7 @@ func TestModuleBytesThatAreLostOrDamaged(t *testing.T) {
 			require.Len(t, files, 1)
 			require.NoError(t, spoil(files[0]))
 
-			_, err = s.StartStream(t.Context(), "s")
+			_, err = s.StartStream(t.Context(), "s", server.StartRequest{})
 			e := requireCode(t, err, code)
 			require.Equal(t, graphmill.KindConflict, e.Kind)
 			require.Contains(t, e.Text, `"obedient"`)

@@ -211,6 +211,15 @@ func (o *observed) retried() {
 	}
 }
 
+// counted returns the counters, but for batches by reason.
+func (o *observed) counted() graphmill.Counters {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c := o.counters
+	c.BatchesClosed = nil
+	return c
+}
+
 // count adds an acknowledged batch to the counters.
 func (o *observed) count(j *job) {
 	o.mu.Lock()

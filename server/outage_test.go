@@ -134,7 +134,7 @@ func TestManyStreamsDoNotLockTheAccountWithAWrongPassword(t *testing.T) {
 	wrong := w.connect("neo4j", "wrong-secret")
 	s = w.open(func(c *server.Config) { c.Sink = wrong })
 	for _, err := range all(names, func(name string) error {
-		_, err := s.StartStream(context.Background(), name)
+		_, err := s.StartStream(context.Background(), name, server.StartRequest{})
 		return err
 	}) {
 		requireCode(t, err, "auth")
@@ -155,7 +155,7 @@ func TestManyStreamsWaitOnOneProbeOfTheDatabase(t *testing.T) {
 		return boltserver.Fail("Neo.TransientError.General.DatabaseUnavailable", "it is starting")
 	}})
 	for _, err := range all(names, func(name string) error {
-		_, err := s.StartStream(context.Background(), name)
+		_, err := s.StartStream(context.Background(), name, server.StartRequest{})
 		return err
 	}) {
 		require.NoError(t, err)

@@ -62,8 +62,12 @@ func (l *lane) serve(rev *revocation) {
 	kept := make([]*job, 0, len(l.queue))
 	for _, j := range l.queue {
 		if j.touches(rev.partitions) {
+			had := len(j.batch.Messages) > 0
 			j.without(rev.partitions)
 			l.discardInstance() // it has seen the messages that are left
+			if had && len(j.batch.Messages) == 0 {
+				l.taken-- // it does not count any more
+			}
 		}
 		if j.empty() {
 			l.batcher.Completed()

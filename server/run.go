@@ -27,13 +27,17 @@ const (
 // run is one life of a stream, from START to its end. Its goroutine opens the
 // source and then is the lane's (see lane).
 //
-// It ends in one of three ways. drain: the batches under way are finished, no
+// A run with a limit ends by itself, after so many batches. Else it ends in one
+// of three ways. drain: the batches under way are finished, no
 // others are taken. halt: only the batch being executed is finished. cancel:
 // nothing is; what was under way stays unacknowledged and is read again.
 type run struct {
 	st   *stream
 	spec graphmill.StreamSpec
 	ref  graphmill.TransformationRef
+
+	limit   int          // batches with messages that it is to apply; 0: no limit
+	applied atomic.Int64 // those that are applied and acknowledged
 
 	// Each of these is within the one before.
 	ctx          context.Context // of everything
@@ -58,10 +62,11 @@ type run struct {
 	saved  time.Time        // when positions were stored in the catalog
 }
 
-func newRun(st *stream, spec graphmill.StreamSpec) *run {
+func newRun(st *stream, spec graphmill.StreamSpec, limit int) *run {
 	r := &run{
 		st:       st,
 		spec:     spec,
+		limit:    limit,
 		opened:   make(chan struct{}),
 		done:     make(chan struct{}),
 		observed: newObserved(st.log),

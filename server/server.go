@@ -80,6 +80,9 @@ type Server struct {
 	// starting is held by one START at a time, while it looks for a twin.
 	starting sync.Mutex
 
+	counting sync.Mutex
+	running  int // lanes of all runs; guarded by counting, so that the sink is told in order
+
 	// mu guards what follows, for moments only.
 	mu      sync.Mutex
 	streams map[string]*stream
@@ -158,7 +161,15 @@ func (s *Server) resumeStream(st *stream) {
 		st.storeFailure(reasonOf(st.name(), setupFault(err)))
 		return
 	}
-	st.launch()
+	st.launch(0)
+}
+
+// lanes notes that lanes have come (1) or gone (-1), for the sink's pool.
+func (s *Server) lanes(more int) {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	s.running += more
+	s.cfg.Sink.Lanes(s.running)
 }
 
 // Ready returns nil while the server takes work.

@@ -108,10 +108,7 @@ func (st *stream) setRecord(rec catalog.Stream) {
 // the start positions are settled, when the run has failed (with its fault), or
 // after the start timeout: the stream is then waiting, and goes on by itself.
 func (st *stream) start(ctx context.Context) error {
-	if err := st.srv.canTransform(ctx, st.record().Spec); err != nil {
-		return cannotStart(st.name(), err)
-	}
-	r, err := st.startRun(ctx)
+	r, err := st.startRun(ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -129,8 +126,9 @@ func (st *stream) start(ctx context.Context) error {
 	}
 }
 
-// startRun begins a run, unless one is under way.
-func (st *stream) startRun(ctx context.Context) (*run, error) {
+// startRun begins a run, unless one is under way. With a limit of batches it is
+// not what is desired of the stream.
+func (st *stream) startRun(ctx context.Context, limit int) (*run, error) {
 	unlock, err := st.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -142,12 +140,15 @@ func (st *stream) startRun(ctx context.Context) (*run, error) {
 	return st.srv.startAlone(ctx, st, func() (*run, error) {
 		err := st.update(func(rec *catalog.Stream) {
 			rec.Desired = graphmill.StateRunning
+			if limit > 0 {
+				rec.Desired = graphmill.StateStopped
+			}
 			rec.Failed = nil
 		})
 		if err != nil {
 			return nil, err
 		}
-		return st.launch(), nil
+		return st.launch(limit), nil
 	})
 }
 
@@ -165,12 +166,14 @@ func (st *stream) whyNotStarted(ctx context.Context, r *run) error {
 	return graphmill.Conflict("stopped_meanwhile", "stream %q was stopped or dropped while it was starting", r.spec.Name)
 }
 
-// launch begins a run. The command lock is held, or nobody else knows st yet.
-func (st *stream) launch() *run {
+// launch begins a run of so many batches; 0: without a limit. The command lock is
+// held, or nobody else knows st yet.
+func (st *stream) launch(limit int) *run {
 	st.mu.Lock()
-	r := newRun(st, st.rec.Spec)
+	r := newRun(st, st.rec.Spec, limit)
 	st.run = r
 	st.mu.Unlock()
+	st.srv.lanes(+1)
 	go r.main()
 	return r
 }
@@ -186,6 +189,7 @@ func (st *stream) ended(r *run, f *graphmill.Fault) {
 	st.run, st.last = nil, r.observed
 	state, reason := st.stateLocked()
 	st.mu.Unlock()
+	st.srv.lanes(-1)
 	r.observed.logState(state, reason)
 }
 

@@ -72,7 +72,7 @@ func TestABadMessageStopsTheStreamAtItsBatch(t *testing.T) {
 			require.Equal(t, []string{"a", "b"}, w.applied(), "the batches before it are applied, its own is not")
 			require.EqualValues(t, 2, w.committed())
 
-			_, err := s.StartStream(t.Context(), "s")
+			_, err := s.StartStream(t.Context(), "s", server.StartRequest{})
 			require.NoError(t, err)
 			w.awaitState(s, graphmill.StateFailed)
 			require.Equal(t, []string{"a", "b"}, w.applied(), "START meets the same message again")
@@ -201,7 +201,7 @@ func TestAWrongPasswordFailsTheStreamAtOnce(t *testing.T) {
 	s := w.open(func(c *server.Config) { c.Sink = w.connect("neo4j", "wrong-secret") })
 	w.push(s)
 	w.create(s, nil)
-	_, err := s.StartStream(t.Context(), "s")
+	_, err := s.StartStream(t.Context(), "s", server.StartRequest{})
 	e := requireCode(t, err, "auth")
 	require.NotContains(t, e.Error(), "wrong-secret")
 	st := w.awaitState(s, graphmill.StateFailed)
@@ -214,7 +214,7 @@ func TestAnAbsentDatabaseFailsTheStream(t *testing.T) {
 	s := w.open(nil)
 	w.push(s)
 	w.create(s, func(spec *graphmill.StreamSpec) { spec.Database = "absent" })
-	_, err := s.StartStream(t.Context(), "s")
+	_, err := s.StartStream(t.Context(), "s", server.StartRequest{})
 	requireCode(t, err, "database_not_found")
 	w.awaitState(s, graphmill.StateFailed)
 }
@@ -318,10 +318,10 @@ func TestTheDrainTimeoutEndsABatchThatHangs(t *testing.T) {
 func TestCommandsInTheWrongState(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	s := w.open(nil)
-	_, err := s.StartStream(t.Context(), "s")
+	_, err := s.StartStream(t.Context(), "s", server.StartRequest{})
 	requireCode(t, err, "stream_not_found")
 	w.create(s, nil)
-	_, err = s.StartStream(t.Context(), "s")
+	_, err = s.StartStream(t.Context(), "s", server.StartRequest{})
 	e := requireCode(t, err, "module_not_found")
 	require.Contains(t, e.Next, "module push")
 	require.Equal(t, graphmill.StateStopped, w.status(s).Desired)
@@ -329,7 +329,7 @@ func TestCommandsInTheWrongState(t *testing.T) {
 	_, err = s.StopStream(t.Context(), "s")
 	requireCode(t, err, "already_stopped")
 	w.start(s)
-	_, err = s.StartStream(t.Context(), "s")
+	_, err = s.StartStream(t.Context(), "s", server.StartRequest{})
 	requireCode(t, err, "already_running")
 	requireCode(t, s.DeleteModule(t.Context(), "obedient"), "module_in_use")
 	require.NoError(t, s.DeleteStream(t.Context(), "s"), "a running stream can be dropped")
@@ -346,7 +346,7 @@ func TestOfManyStartsAtOnceOneIsMade(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if _, err := s.StartStream(context.Background(), "s"); err == nil {
+			if _, err := s.StartStream(context.Background(), "s", server.StartRequest{}); err == nil {
 				started.Add(1)
 			}
 		})

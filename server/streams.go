@@ -33,19 +33,34 @@ func (s *Server) Stream(_ context.Context, name string) (StreamInfo, error) {
 // missed, or after the start timeout: the stream is waiting then, and goes on by
 // itself. It goes on when ctx ends, too.
 //
-// Errors: KindNotFound; KindConflict with already_running, group_shared (a twin
-// runs), stopped_meanwhile, what the transformation lacks (module_not_found,
-// function_not_found), or the code of the fault that ended it at once;
-// KindUnavailable (shutting_down).
-func (s *Server) StartStream(ctx context.Context, name string) (StreamInfo, error) {
+// With a BatchLimit it returns once so many batches with messages are applied
+// and acknowledged, and the stream has stopped again; nothing beyond them is
+// transformed. When the timeout is over or ctx ends, it ends after the batch that
+// is being executed. What was committed by then is in the result, beside the
+// error, and in the error's text.
+//
+// Errors: KindInvalid; KindNotFound; KindConflict with already_running,
+// group_shared (a twin runs), stopped_meanwhile, what the transformation lacks
+// (module_not_found, function_not_found), or the code of the fault that ended it;
+// KindUnavailable (shutting_down); KindTimeout (start_timeout).
+func (s *Server) StartStream(ctx context.Context, name string, r StartRequest) (StartResult, error) {
+	if err := r.validate(); err != nil {
+		return StartResult{}, err
+	}
 	st, err := s.stream(name)
 	if err != nil {
-		return StreamInfo{}, err
+		return StartResult{}, err
+	}
+	if err := s.canTransform(ctx, st.record().Spec); err != nil {
+		return StartResult{}, cannotStart(st.name(), err)
+	}
+	if r.BatchLimit > 0 {
+		return st.startLimited(ctx, r)
 	}
 	if err := st.start(ctx); err != nil {
-		return StreamInfo{}, err
+		return StartResult{}, err
 	}
-	return st.info(), nil
+	return StartResult{StreamInfo: st.info()}, nil
 }
 
 // StopStream stops a stream once its batches under way are done, within the

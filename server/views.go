@@ -66,3 +66,25 @@ type StreamInfo struct {
 	Reason    *graphmill.Reason
 	Warnings  []string // of creation: what will not work as it is, such as a missing module
 }
+
+// StartRequest says how a stream is started.
+type StartRequest struct {
+	// BatchLimit makes it a limited start: so many batches are read and applied,
+	// then the stream is stopped again. 0: it runs until it is stopped.
+	BatchLimit int
+
+	// Timeout bounds a limited start; 0: DefaultLimitedStartTimeout. It must be 0
+	// where there is no BatchLimit.
+	Timeout time.Duration
+}
+
+// StartResult is the answer to a StartRequest.
+type StartResult struct {
+	StreamInfo
+
+	// Of a limited start only: what was committed and acknowledged.
+	Batches    int64
+	Messages   int64
+	Statements int64
+	Positions  []graphmill.Position // where the stream has come to, in the partitions that it has moved in
+}

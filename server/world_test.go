@@ -156,7 +156,7 @@ func (w *world) create(s *server.Server, change func(*graphmill.StreamSpec)) {
 
 func (w *world) start(s *server.Server) {
 	w.t.Helper()
-	_, err := s.StartStream(w.t.Context(), "s")
+	_, err := s.StartStream(w.t.Context(), "s", server.StartRequest{})
 	require.NoError(w.t, err)
 }
 

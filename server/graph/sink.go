@@ -188,6 +188,14 @@ func (s *Sink) Verify(ctx context.Context, database string) error {
 // last first, as far as they are remembered.
 func (s *Sink) Texts(stream string) []graphmill.TextStatus { return s.streams.texts(stream) }
 
+// Lanes warns where more batches may come at once than there are connections:
+// the others wait.
+func (s *Sink) Lanes(n int) {
+	if n > cap(s.slots) {
+		s.log.Warn("more lanes run than there are connections to the database; some will wait for others", "lanes", n, "connections", cap(s.slots))
+	}
+}
+
 // Close waits for the batches at work, as long as ctx allows, then cancels
 // them. It may be called more than once.
 func (s *Sink) Close(ctx context.Context) error {

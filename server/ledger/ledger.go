@@ -277,6 +277,9 @@ func (s *Sink) Verify(ctx context.Context, database string) error {
 // Texts returns nothing: no text is executed.
 func (s *Sink) Texts(stream string) []graphmill.TextStatus { return []graphmill.TextStatus{} }
 
+// Lanes does nothing: lanes write one after the other.
+func (s *Sink) Lanes(int) {}
+
 // Close closes the file and gives up its lock. It may be called more than once.
 func (s *Sink) Close(context.Context) error {
 	s.mu.Lock()

@@ -1,0 +1,147 @@
+package server_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/integration/boltserver"
+	"github.com/graphmill/graphmill/server"
+)
+
+// limited is a world with a stream in batches of two.
+func limited(t *testing.T) (*world, *server.Server) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	w.create(s, func(spec *graphmill.StreamSpec) { spec.BatchSize = 2 })
+	return w, s
+}
+
+// startLimited starts in the background and returns where the answer comes.
+func startLimited(ctx context.Context, s *server.Server, r server.StartRequest) (<-chan server.StartResult, <-chan error) {
+	results := make(chan server.StartResult, 1)
+	errs := begun(func() error {
+		result, err := s.StartStream(ctx, "s", r)
+		results <- result
+		return err
+	})
+	return results, errs
+}
+
+func TestALimitedStartAppliesSoManyBatchesAndStops(t *testing.T) {
+	w, s := limited(t)
+	w.produce("a", "b", "drop", "drop", "e", "f", "g")
+	result, err := s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 2, Timeout: patience})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, result.Batches, "one of which nothing came is one")
+	require.EqualValues(t, 4, result.Messages)
+	require.EqualValues(t, 2, result.Statements)
+	require.Len(t, result.Positions, 1)
+	require.EqualValues(t, 4, result.Positions[0].Offset)
+	require.Equal(t, graphmill.StateStopped, result.State)
+	require.Equal(t, graphmill.StateStopped, result.Desired)
+	require.Equal(t, []string{"a", "b"}, w.applied())
+	require.Len(t, w.log.with(greeting), 2, "nothing beyond the limit is transformed")
+	require.EqualValues(t, 4, w.committed())
+
+	result, err = s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 2, Timeout: patience})
+	require.NoError(t, err, "it goes on where it was")
+	require.EqualValues(t, 3, result.Messages)
+	require.Equal(t, []string{"a", "b", "e", "f", "g"}, w.applied())
+}
+
+func TestALimitedStartWhoseTimeIsOverTellsWhatWasCommitted(t *testing.T) {
+	w, s := limited(t)
+	w.produce("a", "b")
+	result, err := s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 3, Timeout: 1500 * time.Millisecond})
+	e := requireCode(t, err, "start_timeout")
+	require.Equal(t, graphmill.KindTimeout, e.Kind)
+	require.Contains(t, e.Text, "committed: 1 batch of 2 messages, up to topic/0@2")
+	require.EqualValues(t, 1, result.Batches)
+	require.Equal(t, graphmill.StateStopped, w.status(s).State)
+	require.EqualValues(t, 2, w.committed())
+
+	w.bolt.Stop()
+	w.produce("c")
+	_, err = s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 1, Timeout: time.Second})
+	e = requireCode(t, err, "start_timeout")
+	require.Contains(t, e.Text, "committed: nothing; it was waiting")
+	require.EqualValues(t, 2, w.committed())
+}
+
+func TestALimitedStartWhoseClientHasGoneEndsAfterTheBatchUnderWay(t *testing.T) {
+	w, s := limited(t)
+	held := make(chan struct{})
+	w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: held} }})
+	w.produce("a", "b", "c", "d", "e")
+	ctx, leave := context.WithCancel(t.Context())
+	results, errs := startLimited(ctx, s, server.StartRequest{BatchLimit: 10, Timeout: time.Hour})
+	w.awaitExecuting(s)
+	leave()
+	w.awaitState(s, graphmill.StateDraining)
+	close(held)
+	require.ErrorIs(t, <-errs, context.Canceled)
+	require.EqualValues(t, 1, (<-results).Batches)
+	require.Equal(t, []string{"a", "b"}, w.applied())
+	require.EqualValues(t, 2, w.committed())
+	require.Equal(t, graphmill.StateStopped, w.status(s).State)
+}
+
+func TestCommandsDuringALimitedStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		command func(*server.Server) error
+		code    string
+	}{
+		"STOP":                  {func(s *server.Server) error { return stop(s)() }, "stopped_meanwhile"},
+		"DROP":                  {func(s *server.Server) error { return s.DeleteStream(context.Background(), "s") }, "stopped_meanwhile"},
+		"the end of the server": {func(s *server.Server) error { return s.Close(context.Background()) }, "shutting_down"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := limited(t)
+			w.produce("a", "b")
+			_, errs := startLimited(t.Context(), s, server.StartRequest{BatchLimit: 10, Timeout: time.Hour})
+			w.awaitAcknowledged(s, 2)
+			st := w.status(s)
+			require.Equal(t, graphmill.StateRunning, st.State)
+			require.Equal(t, graphmill.StateStopped, st.Desired, "a restart of the server does not resume it")
+			requireCode(t, start(s)(), "already_running")
+			_, err := s.CheckStream(t.Context(), "s", server.CheckRequest{BatchLimit: 1, Timeout: patience, From: "earliest"})
+			require.NoError(t, err)
+			promptly(t, name, func() { require.NoError(t, c.command(s)) })
+			requireCode(t, <-errs, c.code)
+		})
+	}
+}
+
+func TestALimitedStartThatFailsReportsTheFaultAndLeavesTheStreamStopped(t *testing.T) {
+	w, s := limited(t)
+	w.produce("a", "b", "fail")
+	result, err := s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 5, Timeout: patience})
+	e := requireCode(t, err, "transformation")
+	require.Contains(t, e.Text, "told to fail")
+	require.Contains(t, e.Text, "committed: 1 batch of 2 messages")
+	require.EqualValues(t, 1, result.Batches)
+	st := w.status(s)
+	require.Equal(t, graphmill.StateStopped, st.State)
+	require.Equal(t, "transformation", st.LastFailure.Code)
+	w.close(s)
+	s = w.open(nil)
+	require.Equal(t, graphmill.StateStopped, w.status(s).State)
+}
+
+func TestStartsThatCannotBeMeant(t *testing.T) {
+	_, s := limited(t)
+	for field, r := range map[string]server.StartRequest{
+		"batch_limit": {BatchLimit: -1},
+		"timeout_ms":  {Timeout: time.Second},
+	} {
+		_, err := s.StartStream(t.Context(), "s", r)
+		require.Equal(t, field, requireCode(t, err, "invalid").Field)
+	}
+	_, err := s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 1, Timeout: -1})
+	require.Equal(t, "timeout_ms", requireCode(t, err, "invalid").Field)
+}
