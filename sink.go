@@ -9,6 +9,10 @@ type Work struct {
 	Coalesce bool     // runs of equal texts may be sent as one statement
 	Allow    []string // StreamSpec.Allow: what statements may do beside reading and writing data
 
+	// Module is the version that made the statements. A sink records it with the
+	// batch.
+	Module ModuleVersion
+
 	First      []Position // where the batch begins, per partition
 	Last       []Position // the positions once it is done
 	Statements []Statement

@@ -166,7 +166,7 @@ var strictJSON = huma.Format{
 			column := len(before) - bytes.LastIndexByte(before, '\n')
 			return fmt.Errorf("this is no JSON: line %d, column %d: %s", line, column, syntax)
 		case errors.As(err, &wrong):
-			return fmt.Errorf("%s: a JSON %s does not fit in %s", wrong.Field, wrong.Value, wrong.Type)
+			return errors.New(wrongType(wrong))
 		}
 		return err
 	},

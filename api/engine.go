@@ -20,6 +20,13 @@ type Engine interface {
 	ModuleVersions(ctx context.Context, name string) ([]graphmill.Module, error)
 	// DeleteModule removes all versions; KindConflict while a stream uses it.
 	DeleteModule(ctx context.Context, name string) error
+	// RollbackModule makes another version the active one; 0: the one before.
+	RollbackModule(ctx context.Context, name string, version int) (graphmill.Module, error)
+	// DeleteModuleVersion removes one version; KindConflict for the active one,
+	// unless it is the only one and no stream uses the module.
+	DeleteModuleVersion(ctx context.Context, name string, version int) error
+	// ModuleUses returns the streams that use a module, sorted by name.
+	ModuleUses(ctx context.Context, name string) ([]server.ModuleUse, error)
 	// RunTransformation calls a transformation once and executes nothing.
 	RunTransformation(ctx context.Context, r server.RunRequest) (server.RunResult, error)
 

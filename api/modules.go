@@ -16,7 +16,7 @@ import (
 // PushedModule is the answer to an upload.
 type PushedModule struct {
 	graphmill.Module
-	Created bool     `json:"created" doc:"False: these bytes were the newest version already, and nothing has changed."`
+	Created bool     `json:"created" doc:"False: these bytes were the newest version already, and none has been made."`
 	Checked []string `json:"checked" doc:"What was checked, a sentence each."`
 }
 
@@ -31,6 +31,12 @@ type ModuleVersions struct {
 	Active   int                `json:"active" doc:"The version that streams use; 0: none."`
 	ReadOnly bool               `json:"read_only" doc:"Lies beside the program and cannot be removed."`
 	Versions []graphmill.Module `json:"versions" doc:"All versions, newest first."`
+	Streams  []server.ModuleUse `json:"streams" doc:"The streams that use the module, running or not."`
+}
+
+// Rollback is the body that makes another version the active one.
+type Rollback struct {
+	Version int `json:"version,omitempty" minimum:"1" doc:"The version to make active, an earlier or a later one; left out: the one before the active one."`
 }
 
 type (
@@ -54,6 +60,10 @@ type (
 		Version int    `path:"version" minimum:"1" doc:"The number of the version."`
 	}
 	versionOutput struct{ Body graphmill.Module }
+	rollbackInput struct {
+		Name string `path:"name" doc:"The name of the module."`
+		Body *Rollback
+	}
 )
 
 func (s *service) registerModules() {
@@ -62,7 +72,7 @@ func (s *service) registerModules() {
 		OperationID: "pushModule", Method: http.MethodPut, Path: path, Tags: []string{"Modules"},
 		Summary: "Upload a module",
 		Description: "The body is the file itself. It is checked whole before anything of it is kept: size, counts, imports, " +
-			"exports and their types, and that it can be instantiated. The same bytes again change nothing.",
+			"exports and their types, and that it can be instantiated. The same bytes again make no new version.",
 		DefaultStatus: http.StatusCreated,
 		MaxBodyBytes:  s.cfg.MaxModuleBytes,
 		RequestBody: &huma.RequestBody{
@@ -85,6 +95,18 @@ func (s *service) registerModules() {
 		OperationID: "showModuleVersion", Method: http.MethodGet, Path: path + "/versions/{version}", Tags: []string{"Modules"},
 		Summary: "Show one version of a module",
 	}, s.showModuleVersion)
+	register(s, huma.Operation{
+		OperationID: "deleteModuleVersion", Method: http.MethodDelete, Path: path + "/versions/{version}", Tags: []string{"Modules"},
+		Summary: "Remove one version of a module",
+		Description: "A conflict for the active version. Its number is not given again. The only version is removed as the module is: " +
+			"a conflict while a stream uses it.",
+	}, s.deleteModuleVersion)
+	register(s, huma.Operation{
+		OperationID: "rollbackModule", Method: http.MethodPost, Path: path + ":rollback", Tags: []string{"Modules"},
+		Summary: "Make another version the active one",
+		Description: "Running streams take it behind the batch that they are executing. A conflict where a stream, running or not, " +
+			"uses a function that the version lacks.",
+	}, s.rollbackModule)
 	register(s, huma.Operation{
 		OperationID: "deleteModule", Method: http.MethodDelete, Path: path, Tags: []string{"Modules"},
 		Summary:     "Remove a module",
@@ -133,7 +155,11 @@ func (s *service) showModule(ctx context.Context, in *moduleInput) (*versionsOut
 	if err != nil {
 		return nil, err
 	}
-	out := &versionsOutput{Body: ModuleVersions{Name: in.Name, Versions: listedAll(versions)}}
+	uses, err := s.engine.ModuleUses(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	out := &versionsOutput{Body: ModuleVersions{Name: in.Name, Versions: listedAll(versions), Streams: orEmpty(uses)}}
 	for _, m := range versions {
 		if m.Active {
 			out.Body.Active = m.Version
@@ -163,6 +189,28 @@ func (s *service) deleteModule(ctx context.Context, in *moduleInput) (*struct{},
 		return nil, err
 	}
 	return nil, s.engine.DeleteModule(ctx, in.Name)
+}
+
+func (s *service) deleteModuleVersion(ctx context.Context, in *versionInput) (*struct{}, error) {
+	if err := graphmill.ValidateName("name", in.Name); err != nil {
+		return nil, err
+	}
+	return nil, s.engine.DeleteModuleVersion(ctx, in.Name, in.Version)
+}
+
+func (s *service) rollbackModule(ctx context.Context, in *rollbackInput) (*versionOutput, error) {
+	if err := graphmill.ValidateName("name", in.Name); err != nil {
+		return nil, err
+	}
+	version := 0 // the one before
+	if in.Body != nil {
+		version = in.Body.Version
+	}
+	m, err := s.engine.RollbackModule(ctx, in.Name, version)
+	if err != nil {
+		return nil, err
+	}
+	return &versionOutput{Body: listed(m)}, nil
 }
 
 // listed makes sure that a module's lists are not null in JSON.

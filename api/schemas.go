@@ -91,6 +91,10 @@ PushedModule.transformations    Its transformations: the exported functions, sor
 PushedModule.created_at         When this version was uploaded.
 PushedModule.active             Whether streams use this version.
 PushedModule.read_only          Lies beside the program and cannot be removed.
+ModuleUse.stream          The stream.
+ModuleUse.function        The transformation of the module that it uses.
+ModuleUse.state           What the stream does.
+ModuleUse.version         The version that it transforms with now; left out: it does not run.
 LogLine.level             debug, info, warn or error.
 LogLine.text              The line.
 MessageRef.topic          The topic.

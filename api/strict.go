@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -194,11 +195,69 @@ func MessageDecoder() func(doc []byte) (Message, error) {
 		dec := json.NewDecoder(bytes.NewReader(doc))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&m); err != nil {
-			return m, err
+			return m, messageError(err)
 		}
 		if dec.More() {
 			return m, errors.New("something follows the message; one message a line")
 		}
 		return m, nil
 	}
+}
+
+// messageError explains why JSON is no message, in the words of who wrote it.
+func messageError(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		text := wrongType(wrong)
+		switch {
+		case wrong.Field == "":
+			return fmt.Errorf(`a message is an object such as {"payload": "text"}, this is %s`, jsonKind(wrong.Value))
+		case wrong.Field == "payload" || wrong.Field == "key":
+			text += fmt.Sprintf(`; put its JSON in quotes, as in {%q: "{\"id\": 7}"}, or give %s_base64`, wrong.Field, wrong.Field)
+		}
+		return errors.New(text)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the JSON ends before it is complete")
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return fmt.Errorf("there is no field %s", name)
+	}
+	return err
+}
+
+// wrongType says which kind of value belongs in a field.
+func wrongType(wrong *json.UnmarshalTypeError) string {
+	of := wrong.Type
+	for of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	var want string
+	switch of.Kind() {
+	case reflect.String:
+		want = "a string"
+	case reflect.Bool:
+		want = "true or false"
+	case reflect.Float32, reflect.Float64:
+		want = "a number"
+	case reflect.Slice, reflect.Array:
+		want = "an array"
+	case reflect.Struct, reflect.Map:
+		want = "an object"
+	default:
+		want = "an integer"
+	}
+	return fmt.Sprintf("%s: it is %s, and this is %s", wrong.Field, want, jsonKind(wrong.Value))
+}
+
+// jsonKind is encoding/json's word for a value with its article.
+func jsonKind(value string) string {
+	switch {
+	case value == "bool":
+		return "true or false"
+	case strings.HasPrefix(value, "number "):
+		return "the number" + strings.TrimPrefix(value, "number") // one that the field cannot hold
+	case value == "array" || value == "object":
+		return "an " + value
+	}
+	return "a " + value
 }

@@ -43,7 +43,7 @@ func (r *run) logBatch(j *job) {
 	if !r.st.log.Enabled(r.ctx, slog.LevelDebug) {
 		return
 	}
-	r.st.log.Debug("a batch is done", "closed_by", j.batch.Closed.String(), "messages", len(j.batch.Messages), "bytes", j.batch.Bytes,
+	r.st.log.Debug("a batch is done", "closed_by", j.batch.Closed.String(), "module_version", j.module.Version, "messages", len(j.batch.Messages), "bytes", j.batch.Bytes,
 		"statements", j.executed.Statements, "sent", j.executed.Sent, "first", positionsText(j.first), "last", positionsText(j.batch.Positions))
 }
 
@@ -58,6 +58,7 @@ func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 		Database:   r.spec.Database,
 		Coalesce:   r.spec.Coalesce == graphmill.CoalesceOn,
 		Allow:      r.spec.Allow,
+		Module:     j.module,
 		First:      j.first,
 		Last:       j.batch.Positions,
 		Statements: j.output.Statements,

@@ -18,9 +18,10 @@ type job struct {
 	// Set by the transformation.
 	transformed bool
 	output      graphmill.Output
-	refused     error     // why there is no output; told when the job's turn comes
-	tries       int       // transformations that have ended in failures worth another try
-	retryAt     time.Time // when that is due; zero: it is not worth it
+	module      graphmill.ModuleVersion // that made it
+	refused     error                   // why there is no output; told when the job's turn comes
+	tries       int                     // transformations that have ended in failures worth another try
+	retryAt     time.Time               // when that is due; zero: it is not worth it
 	retryPause  *pauses
 
 	// Set once its transaction is committed: only the acknowledgement is left.

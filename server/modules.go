@@ -58,7 +58,7 @@ func (s *Server) moduleChanged(name string) {
 // Modules returns the active version of every module by name; ready modules
 // that no pushed one hides are among them.
 func (s *Server) Modules(ctx context.Context) ([]graphmill.Module, error) {
-	stored, _, err := s.catalog.Modules(ctx)
+	stored, broken, err := s.catalog.Modules(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +66,9 @@ func (s *Server) Modules(ctx context.Context) ([]graphmill.Module, error) {
 	pushed := map[string]bool{}
 	for _, m := range modules {
 		pushed[m.Name] = true
+	}
+	for _, b := range broken {
+		pushed[b.Name] = true // it hides the ready one, whose use would be another module's
 	}
 	for _, name := range s.plugins.names() {
 		if pushed[name] {
@@ -81,6 +84,18 @@ func (s *Server) Modules(ctx context.Context) ([]graphmill.Module, error) {
 	}
 	slices.SortFunc(modules, func(a, b graphmill.Module) int { return strings.Compare(a.Name, b.Name) })
 	return modules, nil
+}
+
+// ModuleUses returns the streams whose transformation is of a module, by name.
+func (s *Server) ModuleUses(_ context.Context, name string) ([]ModuleUse, error) {
+	var uses []ModuleUse
+	s.each(func(st *stream) {
+		if use, ok := st.moduleUse(name); ok {
+			uses = append(uses, use)
+		}
+	})
+	slices.SortFunc(uses, func(a, b ModuleUse) int { return strings.Compare(a.Stream, b.Stream) })
+	return uses, nil
 }
 
 // ModuleVersions returns all versions of a module, newest first.
@@ -110,29 +125,96 @@ func (s *Server) noSuchModule(ctx context.Context, name string) error {
 	return e
 }
 
+// RollbackModule makes another version of a pushed module the active one; 0 is
+// the one before it. Running streams take it behind the batch that they are
+// executing. A version that is active already stays so.
+//
+// Errors: KindNotFound (module_not_found, version_not_found); KindConflict
+// (no_earlier_version, function_in_use with the streams, module_read_only).
+func (s *Server) RollbackModule(ctx context.Context, name string, version int) (graphmill.Module, error) {
+	if version < 0 {
+		return graphmill.Module{}, graphmill.Invalid("version", "%d is no version; the first is 1", version)
+	}
+	m, changed, err := s.catalog.ActivateModule(ctx, name, version)
+	if isNotFound(err, "module_not_found") {
+		return m, s.notPushed(ctx, name, "has no versions to choose from")
+	}
+	if err != nil {
+		return m, err
+	}
+	if changed {
+		s.log.Info("module version activated", "module", name, "version", m.Version, "sha256", m.SHA256)
+		s.moduleChanged(name)
+	}
+	return m, nil
+}
+
 // DeleteModule removes all versions of a pushed module. Errors: KindConflict
 // while a stream uses it, or where it lies beside the binary.
 func (s *Server) DeleteModule(ctx context.Context, name string) error {
-	pl, err := s.plugins.get(ctx, name)
+	readOnly, err := s.readyModule(ctx, name)
 	if err != nil {
 		return err
 	}
-	var readOnly *graphmill.Module
-	if pl != nil {
-		readOnly = &pl.module
-	}
 	err = s.catalog.DeleteModule(ctx, name, readOnly)
-	if graphmill.KindOf(err) == graphmill.KindNotFound {
-		if pl != nil {
-			return graphmill.Conflict("module_read_only", "module %q lies beside the binary (%s) and cannot be removed here", name, pl.path)
-		}
-		return s.noSuchModule(ctx, name)
+	if isNotFound(err, "module_not_found") {
+		return s.notPushed(ctx, name, "cannot be removed here")
 	}
 	if err == nil {
 		s.log.Info("module removed", "module", name)
 		s.moduleChanged(name)
 	}
 	return err
+}
+
+// DeleteModuleVersion removes one version of a pushed module. Its number is not
+// given again. The only version is removed as DeleteModule does. Errors:
+// KindNotFound (module_not_found, version_not_found), KindConflict
+// (version_active, module_in_use, module_read_only).
+func (s *Server) DeleteModuleVersion(ctx context.Context, name string, version int) error {
+	if version < 1 {
+		return graphmill.Invalid("version", "%d is no version; the first is 1", version)
+	}
+	readOnly, err := s.readyModule(ctx, name)
+	if err != nil {
+		return err
+	}
+	err = s.catalog.DeleteModuleVersion(ctx, name, version, readOnly)
+	if isNotFound(err, "module_not_found") {
+		return s.notPushed(ctx, name, "cannot be removed here")
+	}
+	if err == nil {
+		s.log.Info("module version removed", "module", name, "version", version)
+		s.moduleChanged(name) // it may have been the only one
+	}
+	return err
+}
+
+// readyModule returns the module of the name that lies beside the binary; nil
+// where there is none that can be used.
+func (s *Server) readyModule(ctx context.Context, name string) (*graphmill.Module, error) {
+	pl, err := s.plugins.get(ctx, name)
+	if err != nil || pl == nil {
+		return nil, err
+	}
+	return &pl.module, nil
+}
+
+// notPushed tells why nothing can be done to a module that nobody has pushed.
+func (s *Server) notPushed(ctx context.Context, name, what string) error {
+	pl, err := s.plugins.get(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case pl == nil:
+		return s.noSuchModule(ctx, name)
+	}
+	return graphmill.Conflict("module_read_only", "module %q lies beside the program (%s) and %s", name, pl.path, what)
+}
+
+func isNotFound(err error, code string) bool {
+	var e *graphmill.Error
+	return errors.As(err, &e) && e.Kind == graphmill.KindNotFound && e.Code == code
 }
 
 // activeModule returns the version of a module that streams use now.
@@ -208,9 +290,13 @@ func (s *Server) moduleBytes(ctx context.Context, m graphmill.Module) ([]byte, e
 	if errors.As(err, &e) && e.Kind == graphmill.KindConflict {
 		return nil, &graphmill.Error{Kind: e.Kind, Code: e.Code,
 			Text: fmt.Sprintf("version %d of module %q cannot be loaded: %s", m.Version, m.Name, e.Text), Err: e.Err,
-			Next: fmt.Sprintf("push the same file again: graphmill module push %s FILE", m.Name)}
+			Next: pushAgain(m.Name)}
 	}
 	return bytes, err
+}
+
+func pushAgain(module string) string {
+	return fmt.Sprintf("push the same file again: graphmill module push %s FILE", module)
 }
 
 // checkFunction tells what the module exports where it lacks the function.

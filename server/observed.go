@@ -157,6 +157,16 @@ func (o *observed) setModule(v graphmill.ModuleVersion) {
 	o.module = &v
 }
 
+// moduleVersion returns the version in use; 0: none yet.
+func (o *observed) moduleVersion() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.module == nil {
+		return 0
+	}
+	return o.module.Version
+}
+
 // failed notes that a batch has failed.
 func (o *observed) failed(failure graphmill.FailureStatus) {
 	o.mu.Lock()

@@ -140,6 +140,14 @@ func (s *Server) resume(ctx context.Context) error {
 	for _, b := range append(broken, brokenModules...) {
 		s.log.Error("an entry of the catalog cannot be read; it is left as it is", "kind", b.Kind, "name", b.Name, "error", b.Err)
 	}
+	lost, err := s.catalog.LostModules(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range lost {
+		s.log.Error("the bytes of a module's version are gone from the data directory, or damaged", "module", m.Name, "version", m.Version,
+			"active", m.Active, "sha256", m.SHA256, "next_step", "put the folder modules back from a backup, or "+pushAgain(m.Name))
+	}
 	for _, rec := range stored {
 		s.streams[rec.Spec.Name] = newStream(s, rec)
 	}

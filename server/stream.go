@@ -271,9 +271,22 @@ func (st *stream) drop(ctx context.Context) error {
 
 // usesModule says whether the stream's transformation is of the module.
 func (st *stream) usesModule(name string) bool {
-	rec := st.record()
-	ref, err := graphmill.ParseTransformationRef(rec.Spec.Transform)
-	return err == nil && ref.Module == name
+	_, ok := st.moduleUse(name)
+	return ok
+}
+
+// moduleUse tells how the stream uses a module, if it does.
+func (st *stream) moduleUse(name string) (ModuleUse, bool) {
+	info := st.info()
+	ref, err := graphmill.ParseTransformationRef(info.Spec.Transform)
+	if err != nil || ref.Module != name {
+		return ModuleUse{}, false
+	}
+	use := ModuleUse{Stream: info.Spec.Name, Function: ref.Function, State: info.State}
+	if r := st.current(); r != nil {
+		use.Version = r.observed.moduleVersion()
+	}
+	return use, true
 }
 
 // moduleChanged lets the run take the module's active version behind the batch

@@ -114,7 +114,7 @@ func (l *lane) transform(j *job) {
 			j.retryLater()
 		}
 	default:
-		j.transformed, j.output = true, out
+		j.transformed, j.output, j.module = true, out, l.loaded.version()
 	}
 }
 

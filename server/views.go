@@ -21,6 +21,14 @@ type PushResult struct {
 	Checked []string // what was checked, a short sentence each
 }
 
+// ModuleUse is a stream's use of a module.
+type ModuleUse struct {
+	Stream   string          `json:"stream"`
+	Function string          `json:"function"`
+	State    graphmill.State `json:"state"`
+	Version  int             `json:"version,omitempty"` // that it transforms with now; 0: it does not run
+}
+
 // RunRequest asks for one transformation call on given messages.
 type RunRequest struct {
 	Module   string

@@ -243,7 +243,7 @@ func TestMessagesGoFromProduceThroughAStreamIntoTheLedger(t *testing.T) {
 	require.Contains(t, pushed, "pushed movies version 1")
 	require.Contains(t, pushed, "movies.transform")
 	require.Contains(t, pushed, "checked:")
-	require.Contains(t, c.must(t, "module", "push", "movies", moviesFile), "nothing has changed")
+	require.Contains(t, c.must(t, "module", "push", "movies", moviesFile), "no new version")
 
 	create := []string{"stream", "create", "ratings", "--topics", "ratings", "--transform", "movies", "--start-from", "earliest", "--batch-interval", "20ms"}
 	absent := c.run(t, "", create...)
@@ -281,7 +281,7 @@ func TestMessagesGoFromProduceThroughAStreamIntoTheLedger(t *testing.T) {
 	// A restart resumes what was running, with the topics and where it was.
 	first.stop(t)
 	second := c.dev(t)
-	require.Equal(t, "1 messages sent to ratings\n", c.run(t, rating+"\n", "produce", "ratings").out)
+	require.Equal(t, "1 message sent to ratings\n", c.run(t, rating+"\n", "produce", "ratings").out)
 	c.awaitMessages(t, "ratings", 1)
 	require.Equal(t, 6, strings.Count(readIfThere(t, ledger), `"userId":7`))
 	require.Equal(t, "ratings: stopped\n", c.must(t, "stream", "stop", "--all"))
@@ -333,7 +333,7 @@ func TestRunNeedsNoServer(t *testing.T) {
 	message := `{"payload":` + quoted(t, rating) + `,"topic":"ratings","partition":2,"offset":40}` + "\n"
 	out := c.run(t, message+`{"payload":"no JSON"}`+"\n", "run", moviesFile, "--messages", "-")
 	require.Equal(t, exitDone, out.status, out.err)
-	require.Contains(t, out.out, "2 messages, 1 statements, 1 failures")
+	require.Contains(t, out.out, "2 messages, 1 statement, 1 failure")
 	require.Contains(t, out.out, "ratings/2 offset 40: "+rating)
 	require.Contains(t, out.out, `{"movieId":1,"rating":4.5,"title":"Heat","userId":7}`)
 	require.Contains(t, out.out, "failed: ")
@@ -342,7 +342,7 @@ func TestRunNeedsNoServer(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte(message), 0o600))
 	golden := []string{"run", moviesFile + ".transform", "--messages", file, "--golden", "want.json"}
 	require.Contains(t, c.run(t, "", golden...).err, "--update")
-	require.Contains(t, c.must(t, append(golden, "--update")...), "wrote want.json: 1 statements")
+	require.Contains(t, c.must(t, append(golden, "--update")...), "wrote want.json: 1 statement")
 	require.Contains(t, c.must(t, golden...), "as expected")
 	require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(message, "4.5", "3.5")), 0o600))
 	differs := c.run(t, "", golden...)

@@ -77,6 +77,11 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 }
 
 func (c *client) send(ctx context.Context, method, path, contentType string, body []byte, out any) error {
+	return c.stream(ctx, method, path, contentType, bytes.NewReader(body), int64(len(body)), out)
+}
+
+// stream sends a body of so many bytes as it is read.
+func (c *client) stream(ctx context.Context, method, path, contentType string, body io.Reader, size int64, out any) error {
 	base, err := c.base()
 	if err != nil {
 		return err
@@ -87,9 +92,12 @@ func (c *client) send(ctx context.Context, method, path, contentType string, bod
 		limited, cancel = context.WithTimeout(ctx, c.readTimeout)
 		defer cancel()
 	}
-	req, err := http.NewRequestWithContext(limited, method, base.String()+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(limited, method, base.String()+path, body)
 	if err != nil {
 		return wrongUsage("--server is no address such as %s", defaultServer)
+	}
+	if req.ContentLength = size; size == 0 {
+		req.Body = http.NoBody
 	}
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)

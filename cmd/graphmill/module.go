@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,16 +15,16 @@ import (
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
 	"github.com/graphmill/graphmill/server"
-	"github.com/graphmill/graphmill/wasmhost"
 )
 
 func (a *app) moduleCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "module",
 		Aliases: []string{"modules"},
-		Short:   "Transformations: push, list, show, verify, remove",
+		Short:   "Transformations: push, list, show, verify, roll back, remove",
 		Long: `A module is a file of WebAssembly with one or more transformations. Pushing it
-under a name makes a version of it; streams use the newest one.`,
+under a name makes a version of it, which is the active one from then on: streams
+use it from their next batch. Rolling back makes another version the active one.`,
 	}
 	c := a.clientFlag(cmd)
 	cmd.AddCommand(
@@ -31,56 +32,9 @@ under a name makes a version of it; streams use the newest one.`,
 		a.moduleListCommand(c),
 		a.moduleShowCommand(c),
 		a.moduleVerifyCommand(),
+		a.moduleRollbackCommand(c),
 		a.moduleRemoveCommand(c),
 	)
-	return cmd
-}
-
-func (a *app) modulePushCommand(c *client) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "push NAME FILE",
-		Short: "Upload a module, or a new version of it",
-		Long: `Uploads FILE as the module NAME. The server checks all of it before it keeps
-anything: size, counts, imports, exports and their types, and that it can be
-instantiated. Running streams take the new version at their next batch. The same
-bytes again change nothing.`,
-		Example: `  graphmill module push movies bin/plugins/movies.wasm
-  graphmill stream create ratings --topics ratings --transform movies.transform`,
-		Args: takes("NAME", "FILE"),
-	}
-	noActivate := cmd.Flags().Bool("no-activate", false, "keep the version that streams use now")
-	out := a.outputFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, file := args[0], args[1]
-		bytes, err := readFile(file)
-		if err != nil {
-			return err
-		}
-		if len(bytes) == 0 {
-			return graphmill.Invalid("", "%s is empty", file)
-		}
-		path := apiPath("modules", name)
-		if *noActivate {
-			path += "?activate=false"
-		}
-		var pushed api.PushedModule
-		if err := c.send(cmd.Context(), http.MethodPut, path, server.ContentTypeWasm, bytes, &pushed); err != nil {
-			return err
-		}
-		return out.print(pushed, func(w io.Writer) error {
-			if pushed.Created {
-				fmt.Fprintf(w, "pushed %s version %d (%s, sha256 %.12s)\n", pushed.Name, pushed.Version, sizeText(pushed.Size), pushed.SHA256)
-			} else {
-				fmt.Fprintf(w, "%s version %d has these bytes already; nothing has changed\n", pushed.Name, pushed.Version)
-			}
-			printTransformations(w, pushed.Name, pushed.Transformations)
-			printChecked(w, pushed.Checked)
-			if !pushed.Active {
-				fmt.Fprintln(w, "not active: streams stay with the version that they use now")
-			}
-			return nil
-		})
-	}
 	return cmd
 }
 
@@ -102,7 +56,7 @@ func (a *app) moduleListCommand(c *client) *cobra.Command {
 				fmt.Fprintln(w, "no modules; push one: graphmill module push NAME FILE")
 				return nil
 			}
-			t := newTable(w, "name", "version", "size", "created", "transformations")
+			t := newTable(w, "name", "version", "size", "pushed", "transformations")
 			for _, m := range modules.Modules {
 				version := fmt.Sprint(m.Version)
 				if m.ReadOnly {
@@ -120,7 +74,7 @@ func (a *app) moduleListCommand(c *client) *cobra.Command {
 func (a *app) moduleShowCommand(c *client) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Show a module and its versions",
+		Short: "Show a module: its versions, and the streams that use it",
 		Args:  takes("NAME"),
 	}
 	out := a.outputFlag(cmd)
@@ -130,7 +84,7 @@ func (a *app) moduleShowCommand(c *client) *cobra.Command {
 			return err
 		}
 		return out.print(m, func(w io.Writer) error {
-			t := newTable(w, "version", "active", "size", "sha256", "created", "transformations")
+			t := newTable(w, "version", "active", "size", "sha256", "pushed", "transformations")
 			for _, v := range m.Versions {
 				active := ""
 				if v.Active {
@@ -139,63 +93,131 @@ func (a *app) moduleShowCommand(c *client) *cobra.Command {
 				t.AppendRow([]any{v.Version, active, sizeText(v.Size), v.SHA256[:min(12, len(v.SHA256))], timeText(v.CreatedAt), strings.Join(v.Transformations, ", ")})
 			}
 			t.Render()
+			printUses(w, m.Streams)
 			return nil
 		})
 	}
 	return cmd
 }
 
-func (a *app) moduleVerifyCommand() *cobra.Command {
+func printUses(w io.Writer, uses []server.ModuleUse) {
+	fmt.Fprintln(w)
+	if len(uses) == 0 {
+		fmt.Fprintln(w, "no stream uses it")
+		return
+	}
+	t := newTable(w, "stream", "uses", "state", "version")
+	for _, u := range uses {
+		version := "" // it does not run
+		if u.Version > 0 {
+			version = fmt.Sprint(u.Version)
+		}
+		t.AppendRow([]any{u.Stream, u.Function, u.State, version})
+	}
+	t.Render()
+}
+
+func (a *app) moduleRollbackCommand(c *client) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "verify FILE",
-		Short:   "Check a module as push would; no server is needed",
-		Example: `  graphmill module verify plugin.wasm && echo fit to be pushed`,
-		Args:    takes("FILE"),
+		Use:     "rollback NAME [VERSION]",
+		Aliases: []string{"activate"},
+		Short:   "Make another version of a module the active one",
+		Long: `Makes VERSION the version that streams use: an earlier one, or a later one such as
+one that was pushed with --no-activate. Without VERSION it is the one before the
+active one. Running streams take it behind the batch that they are executing.
+
+It is refused where a stream, running or not, uses a function that the version
+does not export.`,
+		Example: `  graphmill module rollback movies
+  graphmill module rollback movies 3`,
+		Args: takesOptional("NAME", "VERSION"),
 	}
 	out := a.outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		bytes, err := readFile(args[0])
-		if err != nil {
+		var body api.Rollback
+		if len(args) == 2 {
+			version, err := parseVersion("VERSION", args[1])
+			if err != nil {
+				return err
+			}
+			body.Version = version
+		}
+		var m graphmill.Module
+		if err := c.call(cmd.Context(), http.MethodPost, apiPath("modules", args[0])+":rollback", body, &m); err != nil {
 			return err
 		}
-		return a.withHost(cmd.Context(), func(host *wasmhost.Host) error {
-			report, err := host.Check(cmd.Context(), bytes)
-			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
-			}
-			answer := struct {
-				Transformations []string `json:"transformations"`
-				Checked         []string `json:"checked"`
-			}{report.Transformations, report.Checked}
-			return out.print(answer, func(w io.Writer) error {
-				fmt.Fprintf(w, "%s can be pushed\n", args[0])
-				printTransformations(w, "NAME", report.Transformations)
-				printChecked(w, report.Checked)
-				return nil
-			})
+		return out.print(m, func(w io.Writer) error {
+			fmt.Fprintf(w, "%s version %d is active; running streams take it at their next batch\n", m.Name, m.Version)
+			return nil
 		})
 	}
 	return cmd
 }
 
+// parseVersion reads the number of a version.
+func parseVersion(what, s string) (int, error) {
+	version, err := strconv.Atoi(s)
+	if err != nil || version < 1 {
+		return 0, wrongUsage("%s %q is no version; 'graphmill module show NAME' lists them", what, clip(s, 40))
+	}
+	return version, nil
+}
+
 func (a *app) moduleRemoveCommand(c *client) *cobra.Command {
-	return &cobra.Command{
-		Use:     "rm NAME",
+	cmd := &cobra.Command{
+		Use:     "rm NAME [--version N]",
 		Aliases: []string{"remove", "delete"},
-		Short:   "Remove a module that no stream uses, with all its versions",
-		Args:    takes("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := c.call(cmd.Context(), http.MethodDelete, apiPath("modules", args[0]), nil, nil); err != nil {
+		Short:   "Remove a module that no stream uses, or one version of it",
+		Long: `Removes a module with all its versions; no stream may use it, running or not.
+With --version only that one goes, which must not be the active one. Its number is
+not given again.
+
+A ready module of the same name, which lies beside the program, serves again then.`,
+		Args: takes("NAME"),
+	}
+	var version string
+	cmd.Flags().StringVar(&version, "version", "", "remove this version only")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		name := args[0]
+		path, removed := apiPath("modules", name), name
+		if cmd.Flags().Changed("version") {
+			n, err := parseVersion("--version", version)
+			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.out, "removed %s\n", args[0])
-			return nil
-		},
+			path = apiPath("modules", name, "versions", strconv.Itoa(n))
+			removed = fmt.Sprintf("%s version %d", name, n)
+		}
+		if err := c.call(cmd.Context(), http.MethodDelete, path, nil, nil); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.out, "removed %s\n", removed)
+		return a.tellReadyModule(cmd, c, name)
 	}
+	return cmd
+}
+
+// tellReadyModule says where the name of a removed module is still served.
+func (a *app) tellReadyModule(cmd *cobra.Command, c *client, name string) error {
+	var left api.ModuleVersions
+	err := c.call(cmd.Context(), http.MethodGet, apiPath("modules", name), nil, &left)
+	switch p := asProblem(err); {
+	case p != nil && p.Status == http.StatusNotFound:
+		return nil
+	case err != nil:
+		return fmt.Errorf("it is removed, but what is left of the name is not known: %w", err)
+	case left.ReadOnly:
+		fmt.Fprintf(a.out, "the ready module %s, which lies beside the program, serves this name now\n", name)
+	}
+	return nil
 }
 
 func printTransformations(w io.Writer, module string, names []string) {
-	fmt.Fprintln(w, "transformations:")
+	if len(names) == 1 {
+		fmt.Fprintf(w, "transformation: %s.%s\n", module, names[0])
+		return
+	}
+	fmt.Fprintf(w, "%d transformations:\n", len(names))
 	for _, n := range names {
 		fmt.Fprintf(w, "  %s.%s\n", module, n)
 	}

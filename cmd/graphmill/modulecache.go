@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/wasmhost"
 )
 
@@ -19,14 +20,17 @@ import (
 // author compiles the same plugin again and again, and each takes megabytes.
 const keptModules = 16
 
-// withHost gives f a host of its own for modules, with the default limits. What
-// it compiles is kept in the user's cache, where that can be had.
-func (a *app) withHost(ctx context.Context, f func(*wasmhost.Host) error) error {
+// withHost gives f a host of its own for modules. What it compiles is kept in
+// the user's cache, where that can be had.
+func (a *app) withHost(ctx context.Context, limits wasmhost.Limits, f func(*wasmhost.Host) error) error {
 	cache := lockModuleCache()
 	defer cache.unlock()
-	host, err := wasmhost.New(ctx, wasmhost.Config{CacheDir: cache.dir})
+	host, err := wasmhost.New(ctx, wasmhost.Config{CacheDir: cache.dir, Limits: limits})
 	if err != nil && cache.dir != "" {
-		host, err = wasmhost.New(ctx, wasmhost.Config{}) // slower, no worse
+		host, err = wasmhost.New(ctx, wasmhost.Config{Limits: limits}) // slower, no worse
+	}
+	if graphmill.KindOf(err) == graphmill.KindInvalid {
+		return asFlag(err)
 	}
 	if err != nil {
 		return fmt.Errorf("start the WebAssembly runtime: %w", err)

@@ -60,7 +60,7 @@ func TestModuleCacheKeepsWhatWasUsedLast(t *testing.T) {
 func TestRunCompilesAModuleOnce(t *testing.T) {
 	c := newCLI(t, "XDG_CACHE_HOME=")
 	for range 2 {
-		require.Contains(t, c.run(t, `{"payload":"x"}`, "run", moviesFile, "--messages", "-").out, "1 messages")
+		require.Contains(t, c.run(t, `{"payload":"x"}`, "run", moviesFile, "--messages", "-").out, "1 message,")
 		c.must(t, "module", "verify", moviesFile)
 	}
 	var home string

@@ -27,7 +27,7 @@ func TestNewPluginIsBuiltByMakeAndRunsOnItsMessages(t *testing.T) {
 	require.NoError(t, err, "%s", text)
 
 	out = c.must(t, "run", "people-plugin/people-plugin.wasm", "--messages", "people-plugin/messages.jsonl")
-	require.Contains(t, out, "3 messages, 2 statements, 1 failures")
+	require.Contains(t, out, "3 messages, 2 statements, 1 failure")
 	require.Contains(t, out, `{"city":"London","name":"Ada","userId":7}`)
 	require.Contains(t, out, `failed: field "userId" is missing`)
 }

@@ -128,6 +128,19 @@ func newTable(w io.Writer, columns ...any) table.Writer {
 	return t
 }
 
+// count writes a number of things: 1 message, 2 messages.
+func count[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// outcome counts what came of messages.
+func outcome(statements, failures int) string {
+	return count(statements, "statement", "statements") + ", " + count(failures, "failure", "failures")
+}
+
 // clip cuts a text for people after n characters.
 func clip(s string, n int) string {
 	if r := []rune(s); len(r) > n {

@@ -61,7 +61,7 @@ messages of one key stay in order. The topic is created if it is absent.`,
 		}
 		sendErr := produceLines(cmd.Context(), producer, args[0], *separator, a.input(cmd.Context()))
 		sent, err := producer.Flush(cmd.Context())
-		fmt.Fprintf(a.out, "%d messages sent to %s\n", sent, args[0])
+		fmt.Fprintf(a.out, "%s sent to %s\n", count(sent, "message", "messages"), args[0])
 		if sendErr != nil {
 			err = sendErr
 		}

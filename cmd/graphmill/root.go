@@ -214,6 +214,16 @@ func takes(names ...string) cobra.PositionalArgs {
 	}
 }
 
+// takesOptional makes a command take one argument, and another if need be.
+func takesOptional(required, optional string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 || len(args) == 2 {
+			return nil
+		}
+		return wrongUsage("%s takes %s and, if need be, %s; %d arguments are given", cmd.CommandPath(), required, optional, len(args))
+	}
+}
+
 func unknownCommand(cmd *cobra.Command, given string) error {
 	var names []string
 	for _, c := range cmd.Commands() {

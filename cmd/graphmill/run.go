@@ -147,6 +147,7 @@ func (a *app) readMessages(ctx context.Context, file string) ([]api.Message, err
 	var err error
 	if file == "-" {
 		doc, err = io.ReadAll(a.input(ctx))
+		file = "standard input"
 	} else {
 		doc, err = readFile(file)
 	}
@@ -197,7 +198,7 @@ func (a *app) try(ctx context.Context, c *client, t target, req api.RunRequest) 
 		return api.RunResult{}, err
 	}
 	var res server.RunResult
-	err = a.withHost(ctx, func(host *wasmhost.Host) error {
+	err = a.withHost(ctx, wasmhost.Limits{}, func(host *wasmhost.Host) error {
 		module, err := host.Load(ctx, bytes)
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.file, err)
@@ -214,8 +215,8 @@ func (a *app) try(ctx context.Context, c *client, t target, req api.RunRequest) 
 }
 
 func printRun(w io.Writer, messages []api.Message, res api.RunResult) {
-	fmt.Fprintf(w, "%d messages, %d statements, %d failures; %.1f ms, %s of memory\n",
-		len(messages), len(res.Statements), len(res.Failures), res.DurationMS, sizeText(res.MemoryBytes))
+	fmt.Fprintf(w, "%s, %s; %.1f ms, %s of memory\n",
+		count(len(messages), "message", "messages"), outcome(len(res.Statements), len(res.Failures)), res.DurationMS, sizeText(res.MemoryBytes))
 	for _, l := range res.Log {
 		fmt.Fprintf(w, "log %s: %s\n", l.Level, l.Text)
 	}
@@ -232,7 +233,7 @@ func (a *app) compareGolden(file string, update bool, res api.RunResult) error {
 		if err := os.WriteFile(file, got, 0o644); err != nil {
 			return fmt.Errorf("write the golden file: %w", err)
 		}
-		fmt.Fprintf(a.out, "wrote %s: %d statements, %d failures\n", file, len(res.Statements), len(res.Failures))
+		fmt.Fprintf(a.out, "wrote %s: %s\n", file, outcome(len(res.Statements), len(res.Failures)))
 		return nil
 	}
 	want, err := readFile(file)
@@ -240,7 +241,7 @@ func (a *app) compareGolden(file string, update bool, res api.RunResult) error {
 		return &graphmill.Error{Kind: graphmill.KindNotFound, Code: "golden", Text: err.Error(), Next: "write it with --update, and read it before you keep it"}
 	}
 	if bytes.Equal(want, got) {
-		fmt.Fprintf(a.out, "as expected: %d statements, %d failures\n", len(res.Statements), len(res.Failures))
+		fmt.Fprintf(a.out, "as expected: %s\n", outcome(len(res.Statements), len(res.Failures)))
 		return nil
 	}
 	fmt.Fprintf(a.err, "error: the statements differ from %s (- expected, + got)\n", file)

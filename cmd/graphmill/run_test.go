@@ -56,7 +56,15 @@ func TestMessagesAreReadLineByLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                               "no message",
 		"{\"payload\":\"a\"}\n{\"x\":1}": "line 2 is no message",
-		"{\"payload\":1}":                "line 1 is no message",
+		`{"payload":1}`:                  `payload: it is a string, and this is a number; put its JSON in quotes`,
+		`{"payload":{"id":7}}`:           `payload: it is a string, and this is an object; put its JSON in quotes, as in {"payload": "{\"id\": 7}"}, or give payload_base64`,
+		`{"key":["a"]}`:                  `key: it is a string, and this is an array`,
+		`{"offset":"7"}`:                 "offset: it is an integer, and this is a string",
+		`{"partition":1.5}`:              "partition: it is an integer, and this is the number 1.5",
+		`{"headers":{}}`:                 "headers: it is an array, and this is an object",
+		`[{"payload":"a"}]`:              "a message is an object such as",
+		`{"payload":`:                    "ends before it is complete",
+		`{"topics":"t"}`:                 `there is no field "topics"`,
 		"nonsense":                       "line 1 is no message",
 		"{} {}":                          "one message a line",
 		"{\"Payload\":1}":                "did you mean payload?",
@@ -65,6 +73,7 @@ func TestMessagesAreReadLineByLine(t *testing.T) {
 	} {
 		_, err := (&app{in: strings.NewReader(text)}).readMessages(t.Context(), "-")
 		require.ErrorContains(t, err, want)
+		require.NotRegexp(t, `\*|Go |json:|int64|api\.`, err.Error(), "no word of the program's own")
 	}
 }
 

@@ -48,8 +48,8 @@ position moves, whether the stream runs or not.`,
 				if i > 0 {
 					fmt.Fprintln(w)
 				}
-				fmt.Fprintf(w, "batch %d: %d messages, %d statements, %d failures; nothing was executed\n",
-					i+1, len(b.RawMessages), len(b.Statements), len(b.Failures))
+				fmt.Fprintf(w, "batch %d: %s, %s; nothing was executed\n",
+					i+1, count(len(b.RawMessages), "message", "messages"), outcome(len(b.Statements), len(b.Failures)))
 				printOutcome(w, b.RawMessages, b.Statements, b.Failures)
 			}
 			return nil

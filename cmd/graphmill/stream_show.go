@@ -84,7 +84,7 @@ func printDefinition(w io.Writer, s *api.Stream) {
 	line(w, "name", "%s", s.Name)
 	line(w, "topics", "%s", strings.Join(s.Topics, ", "))
 	line(w, "transform", "%s", s.Transform)
-	line(w, "batch", "%d messages, %s or %s", s.BatchSize, sizeText(s.BatchBytes), time.Duration(s.BatchIntervalMS)*time.Millisecond)
+	line(w, "batch", "%s, %s or %s", count(s.BatchSize, "message", "messages"), sizeText(s.BatchBytes), time.Duration(s.BatchIntervalMS)*time.Millisecond)
 	line(w, "delivery", "%s, on failure %s", s.Delivery, s.OnFailure)
 	line(w, "consumer group", "%s, from %s where no position is known", s.ConsumerGroup, s.StartFrom)
 	if len(s.BootstrapServers) > 0 {
@@ -122,12 +122,13 @@ func printStatus(w io.Writer, st *graphmill.StreamStatus) {
 		if b.NextRetryAt != nil {
 			retry = ", tried again at " + b.NextRetryAt.Local().Format(time.TimeOnly)
 		}
-		line(w, "current batch", "%d messages, %d statements, attempt %d%s", b.Messages, b.Statements, b.Attempt, retry)
+		line(w, "current batch", "%s, %s, attempt %d%s", count(b.Messages, "message", "messages"), count(b.Statements, "statement", "statements"), b.Attempt, retry)
 	}
 	n := st.Counters
-	line(w, "done", "%d messages in %d batches, %d statements sent as %d, %d messages dropped", n.Messages, n.Batches, n.Statements, n.StatementsSent, n.Dropped)
+	line(w, "done", "%s in %s, %s sent as %d, %s dropped", count(n.Messages, "message", "messages"), count(n.Batches, "batch", "batches"),
+		count(n.Statements, "statement", "statements"), n.StatementsSent, count(n.Dropped, "message", "messages"))
 	if n.Retries > 0 || n.Failures > 0 {
-		line(w, "trouble", "%d retries, %d failed batches", n.Retries, n.Failures)
+		line(w, "trouble", "%s, %s", count(n.Retries, "retry", "retries"), count(n.Failures, "failed batch", "failed batches"))
 	}
 	if f := st.LastFailure; f != nil {
 		line(w, "last failure", "%s: %s: %s", timeText(f.At), f.Code, f.Text)

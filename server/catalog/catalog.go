@@ -60,6 +60,11 @@ type Catalog interface {
 	// all the same. It refuses to activate a version that lacks a function
 	// which a stream uses (code function_in_use).
 	PutModule(ctx context.Context, m graphmill.Module, bytes []byte, activate bool) (stored graphmill.Module, created bool, err error)
+	// ActivateModule makes a version the one that streams use; 0 means the one
+	// before the active one (else KindConflict, no_earlier_version). changed is
+	// false where it is that already. KindNotFound has code version_not_found where
+	// only the version is absent. It refuses as PutModule does (function_in_use).
+	ActivateModule(ctx context.Context, name string, version int) (m graphmill.Module, changed bool, err error)
 	// ModuleBytes returns the bytes of a stored version by their hash, checked
 	// against it. Where the file is gone or changed the error is of KindConflict
 	// (module_bytes_lost, module_bytes_damaged); the same bytes pushed again mend
@@ -67,8 +72,16 @@ type Catalog interface {
 	ModuleBytes(ctx context.Context, sha256 string) ([]byte, error)
 	// DeleteModule removes all versions, unless a stream uses the module (code
 	// module_in_use). readOnly names a module of this name that lies beside the
-	// binary, which streams would use then; its transformations must suffice.
+	// binary, which streams would use then; its transformations must suffice. An
+	// entry that cannot be read is removed whoever uses it.
 	DeleteModule(ctx context.Context, name string, readOnly *graphmill.Module) error
+	// DeleteModuleVersion removes one version, unless it is the active one (code
+	// version_active). Its number is not given again. The only version of a module
+	// goes with the module, as by DeleteModule.
+	DeleteModuleVersion(ctx context.Context, name string, version int, readOnly *graphmill.Module) error
+	// LostModules returns the stored versions whose files are gone or have another
+	// size; their contents are not looked at.
+	LostModules(ctx context.Context) ([]graphmill.Module, error)
 
 	// Positions returns the last acknowledged positions of a stream, sorted.
 	Positions(ctx context.Context, stream string) ([]graphmill.Position, error)

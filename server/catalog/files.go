@@ -16,8 +16,12 @@ type moduleFiles struct{ dir string }
 func (f moduleFiles) path(sum string) string { return filepath.Join(f.dir, sum+".wasm") }
 
 // write stores bytes durably: temporary file, fsync, rename, fsync of the
-// folder. A file that is there already is written anew, in case it is damaged.
+// folder. A file that is there already is written anew, in case it is damaged;
+// so is the folder, which somebody may have removed.
 func (f moduleFiles) write(sum string, bytes []byte) error {
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return err
+	}
 	tmp, err := os.CreateTemp(f.dir, ".new-*")
 	if err != nil {
 		return err
@@ -51,11 +55,20 @@ func (f moduleFiles) read(sum string) ([]byte, error) {
 	return bytes, nil
 }
 
+// hasSize says whether there is a file of the size that can be looked at.
+func (f moduleFiles) hasSize(sum string, size int64) bool {
+	info, err := os.Stat(f.path(sum))
+	return err == nil && info.Mode().IsRegular() && info.Size() == size
+}
+
 // sweep removes files that no version refers to, and temporary ones: left by a
 // crash between two steps of a write. They hold nothing that was promised.
 func (f moduleFiles) sweep(wanted map[string]bool) error {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		return err
 	}
 	var errs []error

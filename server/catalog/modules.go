@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"go.etcd.io/bbolt"
 
@@ -18,6 +19,10 @@ import (
 type moduleEntry struct {
 	Active   int                `json:"active"`
 	Versions []graphmill.Module `json:"versions"` // oldest first
+
+	// Last is the highest number that was ever given, where its version has been
+	// removed: what a batch has recorded must not come to mean other bytes.
+	Last int `json:"last,omitempty"`
 }
 
 func decodeModule(k, v []byte) (moduleEntry, error) {
@@ -28,7 +33,7 @@ func decodeModule(k, v []byte) (moduleEntry, error) {
 	if len(e.Versions) == 0 {
 		return e, errors.New("the entry has no version")
 	}
-	activeThere := false
+	activeThere, highest := false, 0
 	for i := range e.Versions {
 		m := &e.Versions[i]
 		if m.Name != string(k) {
@@ -37,6 +42,10 @@ func decodeModule(k, v []byte) (moduleEntry, error) {
 		if sum, err := hex.DecodeString(m.SHA256); err != nil || len(sum) != sha256.Size {
 			return e, fmt.Errorf("version %d has no SHA-256", m.Version)
 		}
+		if m.Version <= highest {
+			return e, fmt.Errorf("version %d follows version %d", m.Version, highest)
+		}
+		highest = m.Version
 		m.Active = m.Version == e.Active
 		activeThere = activeThere || m.Active
 	}
@@ -44,6 +53,15 @@ func decodeModule(k, v []byte) (moduleEntry, error) {
 		return e, fmt.Errorf("the active version %d is not there", e.Active)
 	}
 	return e, nil
+}
+
+// next returns the number of the next version.
+func (e moduleEntry) next() int {
+	highest := e.Last
+	if len(e.Versions) > 0 {
+		highest = max(highest, e.Versions[len(e.Versions)-1].Version)
+	}
+	return highest + 1
 }
 
 // newestFirst returns the versions in the order in which they are shown.
@@ -122,15 +140,13 @@ func (c *Bolt) PutModule(_ context.Context, m graphmill.Module, bytes []byte, ac
 			m = e.Versions[len(e.Versions)-1]
 		} else {
 			created = true
-			m.Version = 1
-			if !first {
-				m.Version = e.Versions[len(e.Versions)-1].Version + 1
-			}
+			m.Version, e.Last = e.next(), 0
 			e.Versions = append(e.Versions, m)
 		}
 		m.Active = e.Active == m.Version
 		if activate || first {
-			if err := mayReplace(tx, m.Name, m.Transformations); err != nil {
+			err := mayReplace(tx, m, "this file", "push one that exports it, or keep the present version active with --no-activate")
+			if err != nil {
 				return err
 			}
 			e.Active = m.Version
@@ -157,29 +173,44 @@ func (c *Bolt) ModuleBytes(_ context.Context, sha256 string) ([]byte, error) {
 	return bytes, c.wrap("read", err)
 }
 
+// LostModules implements Catalog.
+func (c *Bolt) LostModules(ctx context.Context) ([]graphmill.Module, error) {
+	modules, _, err := c.Modules(ctx)
+	return slices.DeleteFunc(modules, func(m graphmill.Module) bool { return c.files.hasSize(m.SHA256, m.Size) }), err
+}
+
 // DeleteModule implements Catalog.
 func (c *Bolt) DeleteModule(_ context.Context, name string, readOnly *graphmill.Module) error {
 	c.fileMu.Lock()
 	defer c.fileMu.Unlock()
-	err := c.update(func(tx *bbolt.Tx) error {
-		if tx.Bucket(modulesBucket).Get([]byte(name)) == nil {
-			return moduleNotFound(name)
-		}
-		if readOnly != nil {
-			if err := mayReplace(tx, name, readOnly.Transformations); err != nil {
-				return err
-			}
-		} else if users := usersOf(tx, name); len(users) > 0 {
-			return &graphmill.Error{Kind: graphmill.KindConflict, Code: "module_in_use",
-				Text: fmt.Sprintf("module %q is used by stream %q", name, users[0].Spec.Name),
-				Next: "drop the stream first"}
-		}
-		return tx.Bucket(modulesBucket).Delete([]byte(name))
-	})
+	err := c.update(func(tx *bbolt.Tx) error { return deleteModule(tx, name, readOnly) })
 	if err != nil {
 		return err
 	}
 	return c.sweepLocked()
+}
+
+// deleteModule removes an entry that no stream uses, or one that cannot be read:
+// streams cannot use that either, until the module is pushed again.
+func deleteModule(tx *bbolt.Tx, name string, readOnly *graphmill.Module) error {
+	_, err := getModule(tx, name)
+	switch {
+	case graphmill.KindOf(err) == graphmill.KindNotFound:
+		return err
+	case err != nil:
+	case readOnly != nil:
+		err := mayReplace(tx, *readOnly, "the ready module of that name", "drop what uses it first: graphmill stream drop NAME")
+		if err != nil {
+			return err
+		}
+	default:
+		if users := usersOf(tx, name); len(users) > 0 {
+			return &graphmill.Error{Kind: graphmill.KindConflict, Code: "module_in_use",
+				Text: fmt.Sprintf("module %q is used by %s", name, streamNames(users)),
+				Next: "drop what uses it first: graphmill stream drop NAME"}
+		}
+	}
+	return tx.Bucket(modulesBucket).Delete([]byte(name))
 }
 
 // usersOf returns the streams whose transformation is of the module. Entries
@@ -199,18 +230,48 @@ func usersOf(tx *bbolt.Tx, module string) []Stream {
 	return users
 }
 
-// mayReplace refuses a module version that lacks a function in use.
-func mayReplace(tx *bbolt.Tx, module string, functions []string) error {
-	for _, s := range usersOf(tx, module) {
+// mayReplace refuses to let streams use a version that lacks a function of
+// theirs. Every stream counts, whatever its state. version names it for people.
+func mayReplace(tx *bbolt.Tx, m graphmill.Module, version, next string) error {
+	var users []Stream
+	var missing []string
+	for _, s := range usersOf(tx, m.Name) {
 		ref, err := graphmill.ParseTransformationRef(s.Spec.Transform)
-		if err != nil || slices.Contains(functions, ref.Function) {
+		if err != nil || slices.Contains(m.Transformations, ref.Function) {
 			continue
 		}
-		return &graphmill.Error{Kind: graphmill.KindConflict, Code: "function_in_use",
-			Text: fmt.Sprintf("stream %q uses the function %q, which these bytes do not export", s.Spec.Name, ref.Function),
-			Next: "push a module that exports it, or keep the present version active with --no-activate"}
+		users = append(users, s)
+		if !slices.Contains(missing, ref.Function) {
+			missing = append(missing, ref.Function)
+		}
 	}
-	return nil
+	if len(users) == 0 {
+		return nil
+	}
+	return &graphmill.Error{Kind: graphmill.KindConflict, Code: "function_in_use",
+		Text: fmt.Sprintf("%s does not export %s, in use by %s", version, someOf(missing), streamNames(users)),
+		Next: next}
+}
+
+// streamNames names streams for people.
+func streamNames(streams []Stream) string {
+	names := make([]string, len(streams))
+	for i, s := range streams {
+		names[i] = fmt.Sprintf("%q", s.Spec.Name)
+	}
+	if len(names) == 1 {
+		return "stream " + names[0]
+	}
+	return "streams " + someOf(names)
+}
+
+// someOf lists the first of many names.
+func someOf(names []string) string {
+	const most = 10
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 // sweepLocked removes files that nothing refers to. fileMu is held.

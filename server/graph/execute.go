@@ -141,7 +141,11 @@ const maxPositions = 1000
 
 // metadata is what SHOW TRANSACTIONS tells of a batch.
 func metadata(w graphmill.Work) map[string]any {
-	return map[string]any{"app": "graphmill", "stream": w.Stream, "positions": positions(w)}
+	m := map[string]any{"app": "graphmill", "stream": w.Stream, "positions": positions(w)}
+	if w.Module.Name != "" {
+		m["module"] = fmt.Sprintf("%s version %d", w.Module.Name, w.Module.Version)
+	}
+	return m
 }
 
 // positions writes the offsets of a batch as topic/partition:first-last, both

@@ -28,10 +28,12 @@ type header struct {
 
 // encode makes the line of a batch:
 //
-//	{"time":"2026-01-31T12:00:00.000Z","stream":"s","first":[...],"last":[...],
+//	{"time":"2026-01-31T12:00:00.000Z","stream":"s",
+//	 "module":{"name":"m","version":1,"sha256":"..."},"first":[...],"last":[...],
 //	 "statements":[{"query":"...","parameters":{...},"message":0}]}
 //
-// with "database" behind the stream where the batch names one. Parameters are in
+// with "database" behind the stream where the batch names one, and without
+// "module" where it names none. Parameters are in
 // the form of graphmill.AppendValue. "message" is the index of the message in
 // the batch, -1 for the batch as a whole.
 func encode(w graphmill.Work, now time.Time) ([]byte, *graphmill.Fault) {
@@ -42,6 +44,10 @@ func encode(w graphmill.Work, now time.Time) ([]byte, *graphmill.Fault) {
 	if w.Database != "" {
 		b = append(b, `,"database":`...)
 		b = appendText(b, w.Database)
+	}
+	if w.Module.Name != "" {
+		text, _ := json.Marshal(w.Module) // strings and numbers never fail
+		b = append(append(b, `,"module":`...), text...)
 	}
 	b = append(b, `,"first":`...)
 	b = appendPositions(b, w.First)

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/graphmill/graphmill"
+)
+
+// maxModuleBytes is the largest file that is read as a module: the highest limit
+// that any server can have. What is over the server's own, the server tells.
+const maxModuleBytes = 1 << 30
+
+// openModule opens a file that is to be a module, or standard input. It is not
+// empty.
+func (a *app) openModule(ctx context.Context, file string) (io.ReadCloser, int64, error) {
+	if file != "-" {
+		f, size, err := openFile(file)
+		if err != nil || size >= 0 {
+			return f, size, err
+		}
+		defer func() { _ = f.Close() }()
+		return readModule(file, f)
+	}
+	return readModule("standard input", a.input(ctx))
+}
+
+// openFile opens a file that the command line names. The size of what is no
+// regular file, such as a pipe, is -1.
+func openFile(file string) (*os.File, int64, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, 0, cannotRead(file, err)
+	}
+	if info.IsDir() {
+		e := graphmill.Invalid("", "%s is a folder", file)
+		e.Next = "name the module in it"
+		if found, _ := filepath.Glob(filepath.Join(file, "*.wasm")); len(found) > 0 {
+			e.Next += ", such as " + found[0]
+		}
+		return nil, 0, e
+	}
+	f, err := os.Open(file)
+	switch {
+	case err != nil:
+		return nil, 0, cannotRead(file, err)
+	case !info.Mode().IsRegular():
+		return f, -1, nil
+	case info.Size() == 0:
+		return nil, 0, errors.Join(isEmpty(file), f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+// readModule reads what has no size beforehand.
+func readModule(file string, r io.Reader) (io.ReadCloser, int64, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxModuleBytes+1))
+	switch {
+	case err != nil:
+		return nil, 0, cannotRead(file, err)
+	case len(b) == 0:
+		return nil, 0, isEmpty(file)
+	case len(b) > maxModuleBytes:
+		return nil, 0, graphmill.Invalid("", "%s has more than %s, and is no module", file, sizeText(maxModuleBytes))
+	}
+	return io.NopCloser(bytes.NewReader(b)), int64(len(b)), nil
+}
+
+func isEmpty(file string) error { return graphmill.Invalid("", "%s is empty", file) }
+
+// cannotRead names the file once.
+func cannotRead(file string, err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return fmt.Errorf("read %s: %w", file, err)
+}
