@@ -64,6 +64,7 @@ func (s *Source) Acknowledge(ctx context.Context, positions []graphmill.Position
 // progress is how far a stream has come in a partition.
 type progress struct {
 	note         note
+	epochs       epochs
 	acknowledged int64 // confirmed by the group
 	promised     int64 // asked to be acknowledged: its effects are there
 }
@@ -83,6 +84,10 @@ func (s *Source) promise(positions []graphmill.Position) {
 	}
 }
 
+// originPromise stands in the log where what was done before the partition was
+// lost says more than the group does.
+const originPromise graphmill.OffsetOrigin = "done_before_loss"
+
 // goOn moves a start position past what this source has done before it lost
 // the partition. What the group has as its commit must be no less than what it
 // had then: all before it is done, so all before the promise is.
@@ -93,8 +98,8 @@ func (s *Source) goOn(start *settled) {
 	if was == nil || differ(was.note.topicID, start.TopicID) || start.Offset < was.acknowledged || start.Offset >= was.promised {
 		return
 	}
-	start.Offset, start.epoch, start.store = was.promised, -1, true
-	start.why = "what was done before the partition was lost"
+	start.Offset, start.epoch, start.store = was.promised, was.epochs.before(was.promised), true
+	start.origin = originPromise
 }
 
 // inRound tells whether a commit failed because of the group's state rather
@@ -119,7 +124,7 @@ func (s *Source) unacknowledged(positions []graphmill.Position) []offset {
 		if own == nil || differ(p.TopicID, own.note.topicID) || p.Offset <= own.acknowledged {
 			continue
 		}
-		offsets = append(offsets, offset{p.TopicPartition, p.Offset, -1, own.note})
+		offsets = append(offsets, offset{p.TopicPartition, p.Offset, own.epochs.before(p.Offset), own.note})
 	}
 	return offsets
 }
@@ -130,6 +135,7 @@ func (s *Source) acknowledged(offsets []offset) {
 	for _, o := range offsets {
 		if own := s.owned[o.tp]; own != nil {
 			own.acknowledged = max(own.acknowledged, o.at)
+			own.epochs.forget(own.acknowledged)
 		}
 	}
 }

@@ -48,6 +48,11 @@ type Config struct {
 	Start   graphmill.Start      // where a partition begins that has no position
 	Known   []graphmill.Position // last acknowledged positions, used where the group has no commit
 
+	// What START was told to go on with though the position is gone. Each holds
+	// for the first time that a partition is settled, and never while reading.
+	AcceptRecreated bool   // a topic that was created anew is read from its beginning
+	AcceptLost      string // graphmill.StartEarliest, StartLatest: what a lost position becomes; empty: it ends the stream
+
 	ClientID string // how the broker's logs and quotas call this client
 
 	// SessionTimeout is how long the group waits for a member that has gone
@@ -96,6 +101,8 @@ func (c *Config) validate() error {
 		return graphmill.Invalid("max_buffered_messages", "%d is less than 1", c.MaxBufferedMessages)
 	case c.MaxBufferedBytes < 1:
 		return graphmill.Invalid("max_buffered_bytes", "%d is less than 1", c.MaxBufferedBytes)
+	case c.AcceptLost != "" && c.AcceptLost != graphmill.StartEarliest && c.AcceptLost != graphmill.StartLatest:
+		return graphmill.Invalid("accept", "lost=%q is neither lost=earliest nor lost=latest", c.AcceptLost)
 	}
 	if err := kgo.ValidateOpts(kgo.SeedBrokers(c.Brokers...)); err != nil {
 		return &graphmill.Error{Kind: graphmill.KindInvalid, Code: "invalid", Field: "bootstrap_servers",

@@ -40,7 +40,7 @@ func TestNotes(t *testing.T) {
 		{"gm1", note{}, false},
 		{"gm1:" + id, note{}, false},
 		{"gm1:" + id[1:] + ":1", note{}, false},
-		{"gm1:" + id + ":0", note{}, false},
+		{"gm1:" + id + ":0", note{id, 0, ""}, true},
 		{"gm1:" + id + ":-1", note{}, false},
 		{"gm1:" + id + ":99999999999", note{}, false},
 		{"gm2:" + id + ":1", note{}, false},

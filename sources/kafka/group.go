@@ -92,7 +92,12 @@ func (s *Source) settleAssigned(ctx context.Context, fetched map[string]map[int3
 	positions := make([]graphmill.Position, 0, len(all))
 	for _, one := range all {
 		positions = append(positions, one.Position)
-		s.cfg.Logger.Debug("start position settled", "partition", one.TopicPartition.String(), "offset", one.Offset, "from", one.why)
+		log := s.cfg.Logger.With("partition", one.TopicPartition.String(), "offset", one.Offset)
+		if one.origin == graphmill.OriginAccepted {
+			log.Warn("the position is gone; reading begins elsewhere, as START was told to accept", "why", one.instead)
+		} else {
+			log.Debug("start position settled", "from", one.origin)
+		}
 	}
 	graphmill.SortPositions(positions)
 	s.tell(func() { s.obs.Assigned(positions) })
@@ -101,7 +106,11 @@ func (s *Source) settleAssigned(ctx context.Context, fetched map[string]map[int3
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range all {
-		s.owned[one.TopicPartition] = &owned{progress: progress{one.note, one.Offset, one.Offset}, next: one.Offset}
+		s.owned[one.TopicPartition] = &owned{
+			progress: progress{note: one.note, epochs: epochs{{one.Offset - 1, one.epoch}}, acknowledged: one.Offset, promised: one.Offset},
+			next:     one.Offset,
+		}
+		s.begun[one.TopicPartition] = struct{}{}
 		delete(s.lately, one.TopicPartition)
 		delete(s.unsettled, one.TopicPartition)
 		if out[one.Topic] == nil {

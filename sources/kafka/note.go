@@ -13,8 +13,8 @@ import (
 // The topic id tells a topic from a later one of the same name; it is empty
 // where the broker has no ids. The number of partitions tells partitions that
 // are new from those whose position has been lost: it is what the topic had
-// when the group's first position in it was settled, and never raised after
-// that (see settle). Later versions may add fields behind these; they are
+// when the group's first position in it was settled, 0 where the topic itself
+// is younger than that, and never raised after that (see settle). Later versions may add fields behind these; they are
 // carried on from commit to commit by versions that do not know them.
 type note struct {
 	topicID    string // as in graphmill.Position
@@ -43,7 +43,7 @@ func parseNote(metadata string) (note, bool) {
 		return note{}, false
 	}
 	count, err := strconv.ParseInt(fields[2], 10, 32)
-	if err != nil || count < 1 {
+	if err != nil || count < 0 {
 		return note{}, false
 	}
 	n := note{topicID: fields[1], partitions: int32(count)}

@@ -27,6 +27,7 @@ type listing map[graphmill.TopicPartition]listedOffset
 
 type listedOffset struct {
 	offset int64
+	epoch  int32 // of the leader that wrote what is there; -1: not known
 	err    error
 }
 
@@ -34,14 +35,20 @@ var errNoAnswer = errors.New("the broker has not answered")
 
 // at returns the offset listed for tp.
 func (l listing) at(tp graphmill.TopicPartition) (int64, error) {
+	o, err := l.of(tp)
+	return o.offset, err
+}
+
+// of returns the offset listed for tp with its leader epoch.
+func (l listing) of(tp graphmill.TopicPartition) (listedOffset, error) {
 	o, ok := l[tp]
 	switch {
 	case !ok:
-		return 0, fmt.Errorf("list offsets of %s: %w", tp, errNoAnswer)
+		return o, fmt.Errorf("list offsets of %s: %w", tp, errNoAnswer)
 	case o.err != nil:
-		return 0, fmt.Errorf("list offsets of %s: %w", tp, o.err)
+		return o, fmt.Errorf("list offsets of %s: %w", tp, o.err)
 	}
-	return o.offset, nil
+	return o, nil
 }
 
 // listOffsets asks the leaders of the partitions. A leader that does not answer
@@ -79,7 +86,7 @@ func listOffsets(ctx context.Context, cl *kgo.Client, tps []graphmill.TopicParti
 		}
 		for _, t := range resp.Topics {
 			for _, p := range t.Partitions {
-				out[graphmill.TopicPartition{Topic: t.Topic, Partition: p.Partition}] = listedOffset{p.Offset, kerr.ErrorForCode(p.ErrorCode)}
+				out[graphmill.TopicPartition{Topic: t.Topic, Partition: p.Partition}] = listedOffset{p.Offset, p.LeaderEpoch, kerr.ErrorForCode(p.ErrorCode)}
 			}
 		}
 	}

@@ -23,7 +23,6 @@ const readerTimeout = 10 * time.Second
 // one goroutine.
 type Reader struct {
 	cfg    Config
-	stored bool // begin at the stored positions, else at cfg.Start
 	links  *links
 	budget *budget
 
@@ -42,18 +41,19 @@ func NewReader(cfg Config, from string) (*Reader, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	stored := from == FromCommitted
-	if !stored {
+	if from == FromCommitted {
+		if cfg.Group == "" {
+			return nil, graphmill.Invalid("consumer_group", "a consumer group is needed to begin at its commits")
+		}
+	} else {
 		start, err := graphmill.ParseStart("from", from)
 		if err != nil {
 			return nil, err
 		}
 		cfg.Start = start
+		cfg.Group, cfg.Known = "", nil // no position counts
 	}
-	if stored && cfg.Group == "" {
-		return nil, graphmill.Invalid("consumer_group", "a consumer group is needed to begin at its commits")
-	}
-	return &Reader{cfg: cfg, stored: stored, links: newLinks(cfg.Brokers), budget: newBudget(cfg)}, nil
+	return &Reader{cfg: cfg, links: newLinks(cfg.Brokers), budget: newBudget(cfg)}, nil
 }
 
 // Fetch waits until there is something and returns at most max messages, in
@@ -142,13 +142,9 @@ func (r *Reader) starts(ctx context.Context, tps []graphmill.TopicPartition) (ma
 	if err != nil {
 		return nil, err
 	}
-	if !r.stored {
-		f.commits = nil
-		r.cfg.Known = nil
-	}
 	out := map[string]map[int32]kgo.Offset{}
 	for _, tp := range tps {
-		one, err := f.settle(&r.cfg, tp, false)
+		one, err := f.settle(&r.cfg, tp, false, r.cfg.accepted())
 		if err != nil {
 			return nil, err
 		}

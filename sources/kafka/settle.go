@@ -2,14 +2,9 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/graphmill/graphmill"
 )
@@ -27,149 +22,132 @@ import (
 // commit carries that number on, and nobody raises it: two members that settle
 // two new partitions at the same time would otherwise take each other's for old
 // ones, resolve latest, and lose what came before. A topic that was absent when
-// the source was opened is younger as a whole.
+// the source was opened is younger as a whole: the number is 0 then. So it is
+// after START was told to accept a topic that was created anew.
+//
+// A position that is of another topic of the same name, or that the broker
+// cannot read any more, ends the stream, unless START was told what to do.
 
 // settled is the start position of one partition.
 type settled struct {
 	graphmill.Position
-	epoch int32  // leader epoch of the commit, to detect truncation; -1: not known
-	note  note   // for this commit and all later ones
-	store bool   // the group has no commit that says just this
-	why   string // for the log
+	epoch   int32 // of the leader that wrote the message before it; -1: not known
+	note    note  // for this commit and all later ones
+	store   bool  // the group has no commit that says just this
+	origin  graphmill.OffsetOrigin
+	instead string // origin is accepted: what would have ended the stream
 }
 
-// facts is what the brokers say that decides where reading starts.
-type facts struct {
-	topics  map[string]topicInfo
-	commits kadm.OffsetResponses
-	first   listing // first offsets there are
-	start   listing // where Config.Start leads
-	last    listing // high watermarks
+// acceptance is what START was told to go on with though the position is gone.
+type acceptance struct {
+	recreated bool
+	lost      string // as Config.AcceptLost
 }
 
-// gather asks the brokers for the facts about partitions.
-func gather(ctx context.Context, cl *kgo.Client, cfg *Config, tps []graphmill.TopicPartition) (facts, error) {
-	topics := topicsOf(tps)
-	var f facts
-	var err error
-	if f.topics, err = describeTopics(ctx, cl, topics); err != nil {
-		return f, err
-	}
-	if fault := complaint(topics, f.topics); fault != nil && fault.Code != codeUnreachable {
-		return f, fault // partitions without a leader concern those who need them
-	}
-	f.commits, err = kadm.NewClient(cl).FetchOffsets(ctx, cfg.Group)
-	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // a group that has never been joined
-		return f, fmt.Errorf("fetch the commits of group %q: %w", cfg.Group, err)
-	}
-	f.first = listOffsets(ctx, cl, tps, firstOffset, readUncommitted)
-	switch {
-	case cfg.Start.Earliest:
-		f.start = f.first
-	case !cfg.Start.Time.IsZero():
-		f.start = listOffsets(ctx, cl, tps, cfg.Start.Time.UnixMilli(), readUncommitted)
-	default:
-		// The last stable offset: messages of a transaction that is open now
-		// become visible later, so they are later messages.
-		f.start = listOffsets(ctx, cl, tps, lastOffset, readCommitted)
-	}
-	// Last, so that no position that was valid a moment ago lies beyond it.
-	f.last = listOffsets(ctx, cl, tps, lastOffset, readUncommitted)
-	return f, nil
-}
+func (c *Config) accepted() acceptance { return acceptance{c.AcceptRecreated, c.AcceptLost} }
 
 // settle decides the position of tp. A fault means that the position that is
-// known cannot be read any more; other errors, that facts are missing.
-func (f *facts) settle(cfg *Config, tp graphmill.TopicPartition, younger bool) (settled, error) {
-	info := f.topics[tp.Topic]
+// known cannot be read any more, in which case it stands in what is returned;
+// other errors, that facts are missing.
+func (f *facts) settle(cfg *Config, tp graphmill.TopicPartition, younger bool, accept acceptance) (settled, error) {
+	info, past := f.topics[tp.Topic], f.past[tp.Topic]
 	s := settled{
-		Position: graphmill.Position{TopicPartition: tp, TopicID: info.id},
+		Position: graphmill.Position{TopicPartition: tp, TopicID: info.id, Offset: -1},
 		epoch:    -1,
 		note:     note{topicID: info.id, partitions: max(info.partitions, tp.Partition+1)},
 		store:    true,
 	}
-	if base := f.base(tp.Topic, info.id); base > 0 {
-		s.note.partitions = base
-		younger = younger || tp.Partition >= base
+	switch {
+	case past.settled:
+		s.note.partitions = past.base
+		younger = younger || tp.Partition >= past.base
+	case younger:
+		s.note.partitions = 0 // whatever this topic has came after the start
 	}
 
 	commit, committed := f.commits.Lookup(tp.Topic, tp.Partition)
 	known, isKnown := lookupKnown(cfg.Known, tp)
-	var err error
 	switch {
 	case committed && commit.Err != nil:
 		return s, fmt.Errorf("fetch the commit of %s: %w", tp, commit.Err)
 	case committed && commit.At >= 0:
 		own, isOwn := parseNote(commit.Metadata)
+		s.Offset, s.epoch, s.origin = commit.At, commit.LeaderEpoch, graphmill.OriginGroup
 		if isOwn && differ(own.topicID, info.id) {
-			return s, recreated(cfg, tp, own.topicID, info.id)
+			return f.anew(cfg, s, own.topicID, accept)
 		}
-		s.Offset, s.epoch, s.why = commit.At, commit.LeaderEpoch, "the group's commit"
 		s.note.more = own.more
 		s.store = !isOwn || own != s.note
 	case isKnown:
+		s.Offset, s.origin = known.Offset, graphmill.OriginCatalog
 		if differ(known.TopicID, info.id) {
-			return s, recreated(cfg, tp, known.TopicID, info.id)
+			return f.anew(cfg, s, known.TopicID, accept)
 		}
-		s.Offset, s.why = known.Offset, "the last acknowledged position"
+	case past.former != "" && !past.settled:
+		// The others of this topic stand in an earlier one. Latest would leave
+		// out what this one had before it was noticed.
+		return f.anew(cfg, s, past.former, accept)
 	case younger:
-		s.why = "a new partition"
-		if s.Offset, err = f.first.at(tp); err != nil {
-			return s, err
-		}
+		s.origin = graphmill.OriginNewPartition
+		return s, s.begin(f.first.of(tp))
 	default:
-		s.why = "the start option"
-		if s.Offset, err = f.start.at(tp); err != nil {
-			return s, err
-		}
-		if s.Offset < 0 { // a time after the last message
-			if s.Offset, err = f.last.at(tp); err != nil {
-				return s, err
-			}
-		}
+		s.origin = graphmill.OriginStartFrom
+		return s, s.begin(f.startOf(tp))
 	}
-	return s, f.inRange(cfg, s.Position)
+	return f.reachable(cfg, s, accept)
 }
 
-// inRange checks a position against what the broker has. Where a leader has
-// not answered there is no complaint: fetching will tell.
-func (f *facts) inRange(cfg *Config, p graphmill.Position) error {
-	first, err := f.first.at(p.TopicPartition)
+// begin sets the position to an offset that the broker has listed.
+func (s *settled) begin(o listedOffset, err error) error {
 	if err != nil {
-		return nil
+		return err
 	}
-	last, err := f.last.at(p.TopicPartition)
-	if err != nil || (p.Offset >= first && p.Offset <= last) {
-		return nil
-	}
-	return lost(cfg, p, first, last)
+	s.Offset, s.epoch = o.offset, o.epoch
+	return nil
 }
 
-// base returns how many partitions the topic had when the group's first
-// position in it was settled; 0: no commit says so.
-func (f *facts) base(topic, id string) int32 {
-	var base int32
-	for _, c := range f.commits[topic] {
-		if n, ok := parseNote(c.Metadata); ok && c.At >= 0 && !differ(n.topicID, id) {
-			base = max(base, n.partitions)
-		}
+// anew is settle for a position that is of an earlier topic of this name.
+func (f *facts) anew(cfg *Config, s settled, was string, accept acceptance) (settled, error) {
+	fault := recreated(cfg, s.TopicPartition, was, s.TopicID)
+	if !accept.recreated {
+		return s, fault
 	}
-	return base
+	s.origin, s.instead = graphmill.OriginAccepted, fault.Text
+	if past := f.past[s.Topic]; !past.settled {
+		s.note.partitions = 0 // all partitions of the new topic begin at their beginning
+	}
+	return s, s.begin(f.first.of(s.TopicPartition))
 }
 
-// differ tells whether two topic ids are of two topics. An id that one side
-// does not know says nothing: brokers learn to give ids by an upgrade.
-func differ(a, b string) bool { return a != "" && b != "" && a != b }
-
-// topicsOf returns each topic of tps once.
-func topicsOf(tps []graphmill.TopicPartition) []string {
-	var topics []string
-	for _, tp := range tps {
-		if !slices.Contains(topics, tp.Topic) {
-			topics = append(topics, tp.Topic)
-		}
+// reachable checks a position against what the broker has. Where a leader has
+// not answered there is no complaint: fetching will tell.
+func (f *facts) reachable(cfg *Config, s settled, accept acceptance) (settled, error) {
+	first, err := f.first.of(s.TopicPartition)
+	if err != nil {
+		return s, nil
 	}
-	return topics
+	last, err := f.last.of(s.TopicPartition)
+	if err != nil {
+		return s, nil
+	}
+	var fault *graphmill.Fault
+	end, isEnd := f.ends[s.TopicPartition]
+	switch {
+	case s.Offset < first.offset || s.Offset > last.offset:
+		fault = lost(cfg, s.Position, first.offset, last.offset)
+	case s.origin == graphmill.OriginGroup && isEnd && end.offset < s.Offset:
+		fault = truncated(cfg, s.Position, end.offset)
+	default:
+		return s, nil
+	}
+	if accept.lost == "" {
+		return s, fault
+	}
+	s.origin, s.instead, s.store = graphmill.OriginAccepted, fault.Text, true
+	if accept.lost == graphmill.StartEarliest {
+		return s, s.begin(first, nil)
+	}
+	return s, s.begin(f.stable.of(s.TopicPartition))
 }
 
 func lookupKnown(known []graphmill.Position, tp graphmill.TopicPartition) (graphmill.Position, bool) {
@@ -180,12 +158,13 @@ func lookupKnown(known []graphmill.Position, tp graphmill.TopicPartition) (graph
 	return known[i], true
 }
 
-// moveOn is the sentence for a position that somebody has to choose anew. A
-// commit of another tool has no note, so it is taken as it is.
-func moveOn(cfg *Config, topic string) string {
-	return fmt.Sprintf("decide where to go on and set it in the group while the stream is stopped, for example with kafka-consumer-groups --bootstrap-server %s --group %s --topic %s --reset-offsets --to-earliest (or --to-latest) --execute, or with rpk group seek",
-		cfg.Brokers[0], cfg.Group, topic)
+// moveOn is the sentence for a position that somebody has to choose anew.
+func moveOn(cfg *Config, accept string) string {
+	return fmt.Sprintf("go on with graphmill stream start %s --accept %s, or choose where with graphmill stream offsets %s --set earliest|latest|TIME|OFFSET",
+		cfg.Stream, accept, cfg.Stream)
 }
+
+const acceptLost = "lost=earliest (or lost=latest)"
 
 func lost(cfg *Config, at graphmill.Position, first, last int64) *graphmill.Fault {
 	what := "the messages in between are gone (retention, or records were deleted)"
@@ -194,13 +173,21 @@ func lost(cfg *Config, at graphmill.Position, first, last int64) *graphmill.Faul
 	}
 	return ends(codePositionLost,
 		fmt.Sprintf("%s stands at offset %d, but the broker has %d to %d: %s", at.TopicPartition, at.Offset, first, last, what),
-		moveOn(cfg, at.Topic), nil)
+		moveOn(cfg, acceptLost), nil)
+}
+
+// truncated is the fault of a position behind messages that were read and that
+// the broker has lost, and has written others in their place since.
+func truncated(cfg *Config, at graphmill.Position, end int64) *graphmill.Fault {
+	return ends(codePositionLost,
+		fmt.Sprintf("%s stands at offset %d, but the broker has lost the messages from offset %d on and goes on with others (an election of a leader that lacked them)", at.TopicPartition, at.Offset, end),
+		fmt.Sprintf("read what is there now with graphmill stream offsets %s --set %d --partition %s and start the stream; or %s", cfg.Stream, end, at.TopicPartition, moveOn(cfg, acceptLost)), nil)
 }
 
 func recreated(cfg *Config, tp graphmill.TopicPartition, was, is string) *graphmill.Fault {
 	return ends(codeTopicRecreate,
 		fmt.Sprintf("topic %q was deleted and created anew: the position of %s is of the topic with id %s, now it has %s", tp.Topic, tp, was, is),
-		moveOn(cfg, tp.Topic), nil)
+		moveOn(cfg, "recreated (reads the new topic from its beginning)"), nil)
 }
 
 // settle settles the partitions of a new assignment and commits what is not in
@@ -226,6 +213,18 @@ func (s *Source) settle(ctx context.Context, tps []graphmill.TopicPartition) ([]
 	}
 }
 
+// accepts returns what START was told to accept, where it counts: a position
+// that is lost after reading has begun is another one than those that START was
+// told of.
+func (s *Source) accepts(tp graphmill.TopicPartition) acceptance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, begun := s.begun[tp]; begun {
+		return acceptance{}
+	}
+	return s.cfg.accepted()
+}
+
 func (s *Source) trySettle(ctx context.Context, tps []graphmill.TopicPartition) ([]settled, error) {
 	asked, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -237,7 +236,7 @@ func (s *Source) trySettle(ctx context.Context, tps []graphmill.TopicPartition) 
 	out := make([]settled, 0, len(tps))
 	var store []settled
 	for _, tp := range tps {
-		one, err := f.settle(&s.cfg, tp, s.wasAbsent(tp.Topic))
+		one, err := f.settle(&s.cfg, tp, s.wasAbsent(tp.Topic), s.accepts(tp))
 		if err != nil {
 			return nil, err
 		}

@@ -42,6 +42,7 @@ type Source struct {
 	owned       map[graphmill.TopicPartition]*owned
 	unsettled   map[graphmill.TopicPartition]struct{}  // assigned, no start position yet
 	lately      map[graphmill.TopicPartition]*progress // of partitions that were lost
+	begun       map[graphmill.TopicPartition]struct{}  // settled at least once
 	poll        *poll
 	heard       map[string]time.Time // by topic: when there last was something
 	absent      map[string]struct{}  // topics seen absent since Open that had no position here
@@ -83,6 +84,7 @@ func New(cfg Config, obs sources.Observer) (*Source, error) {
 		failed:     make(chan struct{}),
 		owned:      map[graphmill.TopicPartition]*owned{},
 		lately:     map[graphmill.TopicPartition]*progress{},
+		begun:      map[graphmill.TopicPartition]struct{}{},
 		unsettled:  map[graphmill.TopicPartition]struct{}{},
 		heard:      map[string]time.Time{},
 		absent:     map[string]struct{}{},
@@ -190,14 +192,17 @@ func (s *Source) endPoll(p *poll) {
 func (s *Source) take(fetched kgo.Fetches) []graphmill.Fetch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	fetched.EachError(func(topic string, partition int32, err error) {
+		s.troubled(graphmill.TopicPartition{Topic: topic, Partition: partition}, err)
+	})
+	if s.fault != nil {
+		return nil // with a message behind one that is lost the position would move past it
+	}
 	var out []graphmill.Fetch
 	for i := range fetched {
 		for _, t := range fetched[i].Topics {
 			for _, p := range t.Partitions {
 				tp := graphmill.TopicPartition{Topic: t.Topic, Partition: p.Partition}
-				if p.Err != nil {
-					s.troubled(tp, p.Err)
-				}
 				own := s.owned[tp]
 				if len(p.Records) == 0 || own == nil || own.leaving {
 					continue
@@ -213,6 +218,7 @@ func (s *Source) take(fetched kgo.Fetches) []graphmill.Fetch {
 				s.heard[t.Topic] = time.Now()
 				f := convert(tp, own.note.topicID, p.Records)
 				own.next = f.Next.Offset
+				own.epochs.saw(p.Records)
 				out = append(out, f)
 			}
 		}
@@ -235,13 +241,13 @@ func (s *Source) troubled(tp graphmill.TopicPartition, err error) {
 		s.failLocked(s.links.fault("read "+tp.String(), err))
 	case errors.As(err, &dataLoss):
 		s.failLocked(ends(codePositionLost, fmt.Sprintf("the broker has lost messages of %s from offset %d on, which had been read up to %d", tp, dataLoss.ResetTo, dataLoss.ConsumedTo),
-			moveOn(&s.cfg, tp.Topic), err))
+			moveOn(&s.cfg, acceptLost), err))
 	case errors.Is(err, kerr.OffsetOutOfRange):
 		s.outOfRange[tp] = struct{}{} // the watcher finds out what there is
 		s.links.signal()
 	case errors.As(err, &tooLarge):
 		s.failLocked(ends(codeBadBatch, fmt.Sprintf("a record batch of %s at offset %d grows beyond %d bytes when it is decompressed", tp, tooLarge.Offset, maxBatchBytes),
-			"move the group's position past it", err))
+			fmt.Sprintf("stop the stream and set an offset behind it with graphmill stream offsets %s --set OFFSET --partition %s", s.cfg.Stream, tp), err))
 	case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.UnknownTopicOrPartition), kerr.IsRetriable(err):
 		s.links.signal() // the watcher sees whether the topic is gone
 	default:

@@ -162,7 +162,7 @@ func TestPositionThatIsLostEndsTheStream(t *testing.T) {
 			require.Equal(t, graphmill.FaultSetup, f.Class)
 			require.Equal(t, "position_lost", f.Code)
 			require.Contains(t, f.Text, c.says)
-			require.Contains(t, f.Next, cfg.Group)
+			require.Contains(t, f.Next, "graphmill stream offsets s --set")
 			closeSource(t, s)
 			if !c.known {
 				require.Equal(t, c.at, b.commits(cfg.Group, topic)[0].At, "nothing is reset")

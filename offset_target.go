@@ -1,0 +1,55 @@
+package graphmill
+
+import (
+	"strconv"
+	"time"
+)
+
+// OffsetTarget is where the positions of a stopped stream are to be moved. The
+// zero value means latest.
+type OffsetTarget struct {
+	Start         // earliest, latest or a time, where Offset is nil
+	Offset *int64 // this very offset, at least 0
+}
+
+// ParseOffsetTarget reads "earliest", "latest", a time in RFC 3339, or an
+// offset as a bare integer. The error is of KindInvalid and names field.
+func ParseOffsetTarget(field, s string) (OffsetTarget, error) {
+	if start, err := ParseStart(field, s); err == nil {
+		return OffsetTarget{Start: start}, nil
+	}
+	if !isInteger(s) {
+		return OffsetTarget{}, Invalid(field, "%s is neither earliest, latest, a time such as 2026-01-31T12:00:00Z, nor an offset such as 1200", clip(s))
+	}
+	offset, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || offset < 0 {
+		return OffsetTarget{}, Invalid(field, "%s is no offset: offsets are from 0 to 9223372036854775807", clip(s))
+	}
+	return OffsetTarget{Offset: &offset}, nil
+}
+
+// isInteger tells whether s is of decimal digits, perhaps with a sign.
+func isInteger(s string) bool {
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		s = s[1:]
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// String returns the target in the form that ParseOffsetTarget reads.
+func (t OffsetTarget) String() string {
+	switch {
+	case t.Offset != nil:
+		return strconv.FormatInt(*t.Offset, 10)
+	case t.Earliest:
+		return StartEarliest
+	case !t.Time.IsZero():
+		return t.Time.Format(time.RFC3339Nano)
+	}
+	return StartLatest
+}

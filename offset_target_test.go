@@ -1,0 +1,56 @@
+package graphmill_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphmill/graphmill"
+)
+
+func TestOffsetTargetsThatAreRead(t *testing.T) {
+	at := func(n int64) graphmill.OffsetTarget { return graphmill.OffsetTarget{Offset: &n} }
+	for s, want := range map[string]graphmill.OffsetTarget{
+		"earliest":                 {Start: graphmill.Start{Earliest: true}},
+		"latest":                   {},
+		"0":                        at(0),
+		"1200":                     at(1200),
+		"9223372036854775807":      at(9223372036854775807),
+		"2026-01-31T12:00:00Z":     {Start: graphmill.Start{Time: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}},
+		"2026-01-31T12:00:00.123Z": {Start: graphmill.Start{Time: time.Date(2026, 1, 31, 12, 0, 0, 123e6, time.UTC)}},
+	} {
+		t.Run(s, func(t *testing.T) {
+			got, err := graphmill.ParseOffsetTarget("to", s)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+			require.Equal(t, s, got.String(), "and back")
+		})
+	}
+}
+
+func TestOffsetTargetsThatAreRefused(t *testing.T) {
+	for name, s := range map[string]string{
+		"nothing":              "",
+		"a sign alone":         "-",
+		"a negative offset":    "-1",
+		"an offset beyond all": "9223372036854775808",
+		"a fraction":           "1.5",
+		"an exponent":          "1e3",
+		"another case":         "Latest",
+		"a date without time":  "2026-01-31",
+		"space around":         " 7",
+		"digits of a script":   "٣",
+		"a long word":          strings.Repeat("x", 1000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := graphmill.ParseOffsetTarget("to", s)
+			var e *graphmill.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, graphmill.KindInvalid, e.Kind)
+			require.Equal(t, "to", e.Field)
+			require.Less(t, len(e.Text), 200)
+		})
+	}
+}

@@ -1,0 +1,48 @@
+package graphmill
+
+// OffsetOrigin says why a partition begins where it does.
+type OffsetOrigin string
+
+// The origins, in the order in which they are asked for.
+const (
+	OriginGroup        OffsetOrigin = "group"         // the group's commit
+	OriginCatalog      OffsetOrigin = "catalog"       // the last acknowledged position; the group has none
+	OriginNewPartition OffsetOrigin = "new_partition" // added since the stream's first start: its beginning
+	OriginStartFrom    OffsetOrigin = "start_from"    // START_FROM, since no position is known
+	OriginAccepted     OffsetOrigin = "accepted"      // START was told to go on without the position that is gone
+)
+
+// OffsetsInfo tells where a stream that is stopped would go on.
+type OffsetsInfo struct {
+	Group      string             `json:"group"`
+	Members    []GroupMember      `json:"members"`    // of the group now: positions cannot be set while there are any
+	Partitions []PartitionOffsets `json:"partitions"` // sorted by topic and partition
+}
+
+// GroupMember is a member of a consumer group as the broker knows it.
+type GroupMember struct {
+	ClientID string `json:"client_id"`
+	Host     string `json:"host"`
+}
+
+// PartitionOffsets is where START would begin in one partition.
+type PartitionOffsets struct {
+	TopicPartition
+	TopicID string       `json:"topic_id,omitempty"`
+	Offset  int64        `json:"offset"` // the next to read; -1: not known now
+	Origin  OffsetOrigin `json:"origin"`
+	First   int64        `json:"first"` // the first offset that the broker still has; -1: not known now
+	End     int64        `json:"end"`   // behind the last committed message; -1: not known now
+	Lag     int64        `json:"lag"`   // end - offset, at least 0; control records count; -1: not known now
+
+	// Problem is the reason by which START would fail here, "position_lost" or
+	// "topic_recreated"; Offset is the position that is known then. Nil: none.
+	Problem *OffsetProblem `json:"problem,omitempty"`
+}
+
+// OffsetProblem is why a stream cannot go on from a position.
+type OffsetProblem struct {
+	Code     string `json:"code"`
+	Text     string `json:"text"`
+	NextStep string `json:"next_step,omitempty"`
+}

@@ -1,0 +1,125 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/graphmill/graphmill"
+)
+
+// facts is what the brokers say that decides where reading starts.
+type facts struct {
+	topics  map[string]topicInfo
+	commits kadm.OffsetResponses
+	past    map[string]past // by topic
+	first   listing         // first offsets there are
+	start   listing         // where Config.Start leads
+	stable  listing         // last stable offsets
+	last    listing         // high watermarks
+	ends    listing         // where the leader epochs of the commits end
+}
+
+// gather asks the brokers for the facts about partitions. Without a group
+// there are no commits.
+func gather(ctx context.Context, cl *kgo.Client, cfg *Config, tps []graphmill.TopicPartition) (facts, error) {
+	topics := topicsOf(tps)
+	var f facts
+	var err error
+	if f.topics, err = describeTopics(ctx, cl, topics); err != nil {
+		return f, err
+	}
+	if fault := complaint(topics, f.topics); fault != nil && fault.Code != codeUnreachable {
+		return f, fault // partitions without a leader concern those who need them
+	}
+	if cfg.Group != "" {
+		f.commits, err = kadm.NewClient(cl).FetchOffsets(ctx, cfg.Group)
+		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // a group that has never been joined
+			return f, fmt.Errorf("fetch the commits of group %q: %w", cfg.Group, err)
+		}
+	}
+	f.past = make(map[string]past, len(topics))
+	for _, t := range topics {
+		f.past[t] = f.pastOf(cfg, t)
+	}
+	f.first = listOffsets(ctx, cl, tps, firstOffset, readUncommitted)
+	// Messages of a transaction that is open now become visible later, so they
+	// are later messages: latest is the last stable offset.
+	f.stable = listOffsets(ctx, cl, tps, lastOffset, readCommitted)
+	switch {
+	case cfg.Start.Earliest:
+		f.start = f.first
+	case !cfg.Start.Time.IsZero():
+		f.start = listOffsets(ctx, cl, tps, cfg.Start.Time.UnixMilli(), readUncommitted)
+	default:
+		f.start = f.stable
+	}
+	f.ends = epochEnds(ctx, cl, f.commits, tps)
+	// Last, so that no position that was valid a moment ago lies beyond it.
+	f.last = listOffsets(ctx, cl, tps, lastOffset, readUncommitted)
+	return f, nil
+}
+
+// past is what the positions that are stored tell of a topic as a whole.
+type past struct {
+	settled bool   // some position is of the topic that is there now
+	base    int32  // how many partitions it had when the first of them was settled
+	former  string // id of an earlier topic of this name that some position is of
+}
+
+func (f *facts) pastOf(cfg *Config, topic string) past {
+	var p past
+	id := f.topics[topic].id
+	for _, c := range f.commits[topic] {
+		n, own := parseNote(c.Metadata)
+		switch {
+		case !own || c.At < 0:
+		case differ(n.topicID, id):
+			p.former = n.topicID
+		default:
+			p.settled = true
+			p.base = max(p.base, n.partitions)
+		}
+	}
+	for _, k := range cfg.Known {
+		if k.Topic != topic {
+			continue
+		}
+		if c, committed := f.commits.Lookup(k.Topic, k.Partition); committed && c.At >= 0 {
+			continue // the group knows better
+		}
+		if differ(k.TopicID, id) {
+			p.former = k.TopicID
+		}
+	}
+	return p
+}
+
+// startOf returns where Config.Start leads for tp.
+func (f *facts) startOf(tp graphmill.TopicPartition) (listedOffset, error) {
+	o, err := f.start.of(tp)
+	if err == nil && o.offset < 0 { // a time after the last message
+		return f.last.of(tp)
+	}
+	return o, err
+}
+
+// differ tells whether two topic ids are of two topics. An id that one side
+// does not know says nothing: brokers learn to give ids by an upgrade.
+func differ(a, b string) bool { return a != "" && b != "" && a != b }
+
+// topicsOf returns each topic of tps once.
+func topicsOf(tps []graphmill.TopicPartition) []string {
+	var topics []string
+	for _, tp := range tps {
+		if !slices.Contains(topics, tp.Topic) {
+			topics = append(topics, tp.Topic)
+		}
+	}
+	return topics
+}
