@@ -51,6 +51,7 @@ type PartitionStatus struct {
 	Acknowledged int64  `json:"acknowledged" nullable:"true"` // next offset to read after what is acknowledged; -1: none known
 	End          int64  `json:"end" nullable:"true"`          // the broker's end offset; -1: not known now
 	Lag          int64  `json:"lag" nullable:"true"`          // end - acknowledged; control records count; -1: not known now
+	Lane         int    `json:"lane" nullable:"true"`         // the lane that reads it, from 0; -1: nothing reads it here
 }
 
 // partitionJSON is a PartitionStatus as it is written.
@@ -60,6 +61,7 @@ type partitionJSON struct {
 	Acknowledged *int64 `json:"acknowledged"`
 	End          *int64 `json:"end"`
 	Lag          *int64 `json:"lag"`
+	Lane         *int64 `json:"lane"`
 }
 
 // MarshalJSON implements json.Marshaler: a sum over lags must not count -1.
@@ -70,7 +72,7 @@ func (p PartitionStatus) MarshalJSON() ([]byte, error) {
 		}
 		return &n
 	}
-	return json.Marshal(partitionJSON{p.TopicPartition, p.TopicID, known(p.Acknowledged), known(p.End), known(p.Lag)})
+	return json.Marshal(partitionJSON{p.TopicPartition, p.TopicID, known(p.Acknowledged), known(p.End), known(p.Lag), known(int64(p.Lane))})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -85,7 +87,7 @@ func (p *PartitionStatus) UnmarshalJSON(doc []byte) error {
 		}
 		return *n
 	}
-	*p = PartitionStatus{j.TopicPartition, j.TopicID, known(j.Acknowledged), known(j.End), known(j.Lag)}
+	*p = PartitionStatus{j.TopicPartition, j.TopicID, known(j.Acknowledged), known(j.End), known(j.Lag), int(known(j.Lane))}
 	return nil
 }
 
@@ -109,6 +111,7 @@ type FailureStatus struct {
 
 // Counters of a stream since its last start in this process.
 type Counters struct {
+	Since          *time.Time       `json:"since,omitempty"` // when counting began; absent: never started in this process
 	Messages       int64            `json:"messages"`        // acknowledged
 	Batches        int64            `json:"batches"`         // acknowledged
 	BatchesClosed  map[string]int64 `json:"batches_closed"`  // by CloseReason
@@ -119,6 +122,13 @@ type Counters struct {
 	UnknownCommits int64            `json:"unknown_commits"` // commits whose outcome was not known: their batches were executed again
 	Splits         int64            `json:"splits"`          // batches that were cut in two, being too big
 	Failures       int64            `json:"failures"`        // failed batches
+}
+
+// Rates tell how fast a stream is, in acknowledged messages a second, on average
+// over the last 10 seconds and over the last minute.
+type Rates struct {
+	MessagesPerSecond10s float64 `json:"messages_per_second_10s"`
+	MessagesPerSecond1m  float64 `json:"messages_per_second_1m"`
 }
 
 // StreamStatus answers "why is nothing happening?".
@@ -135,4 +145,5 @@ type StreamStatus struct {
 	Texts        []TextStatus      `json:"texts"`
 	LastFailure  *FailureStatus    `json:"last_failure,omitempty"`
 	Counters     Counters          `json:"counters"`
+	Rates        Rates             `json:"rates"`
 }

@@ -122,6 +122,9 @@ StreamStatus.partitions   How far it is in each partition that it owns.
 StreamStatus.texts        How its query texts are executed.
 StreamStatus.last_failure The last failure.
 StreamStatus.counters     Counts since its last start in this process.
+StreamStatus.rates        How fast it is.
+Rates.messages_per_second_10s  Messages acknowledged a second, over the last 10 seconds.
+Rates.messages_per_second_1m   Messages acknowledged a second, over the last minute.
 ModuleVersion.name        The module.
 ModuleVersion.version     Its version.
 ModuleVersion.sha256      SHA-256 of its bytes.
@@ -137,16 +140,18 @@ PartitionStatus.topic_id      The broker's id of the topic.
 PartitionStatus.acknowledged  The next offset to read after what is acknowledged; null: not known.
 PartitionStatus.end           The broker's end offset; null: not known now.
 PartitionStatus.lag           End less acknowledged; null: not known now.
+PartitionStatus.lane          The lane that reads it, from 0; null: nothing reads it here.
 TextStatus.hash           First 12 hexadecimal digits of the text's SHA-256.
 TextStatus.query          The text, cut at 200 bytes.
 TextStatus.form           coalesced: runs of it are sent as one statement; plain: one by one.
-TextStatus.why            Why it is plain.
+TextStatus.why            Why it is plain, or what was special about the last batch.
 FailureStatus.at          When.
 FailureStatus.code        A stable word for programs.
 FailureStatus.text        What happened.
 FailureStatus.positions   Where the failed batch begins.
 FailureStatus.message     The partition of the message to look at first.
 FailureStatus.offset      The offset of that message.
+Counters.since            When counting began, with the last start; absent where there was none in this process.
 Counters.messages         Messages acknowledged.
 Counters.batches          Batches acknowledged.
 Counters.batches_closed   Batches by why they were closed: size, bytes, interval, stop, limit.

@@ -72,6 +72,7 @@ func (s *Server) forget(st *stream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.streams, st.name())
+	s.metrics.forget(st.name())
 	return nil
 }
 

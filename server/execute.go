@@ -65,8 +65,11 @@ func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 	}
 	retry := r.newRetry(j)
 	for {
+		began := time.Now()
 		executed, err := r.st.srv.cfg.Sink.Execute(j.ctx, work)
+		r.observed.metrics.took(stageExecute, time.Since(began))
 		if err == nil {
+			r.observed.metrics.committed(executed)
 			r.observed.recovered(sinkSide)
 			return executed, nil
 		}
@@ -80,7 +83,7 @@ func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 		if err := retry.after(f); err != nil {
 			return graphmill.Executed{}, err
 		}
-		r.observed.retried()
+		r.observed.retried(retryKindOf(f))
 	}
 }
 
@@ -111,6 +114,14 @@ func (t *retry) after(f *graphmill.Fault) error {
 		return t.r.lane.blame(t.j, exhausted(f, t.conflicts))
 	}
 	return t.r.pause(t.j, t.r.preparing, t.rivalry.next())
+}
+
+// retryKindOf says what an attempt after f is, for the metrics.
+func retryKindOf(f *graphmill.Fault) retryKind {
+	if f.Outage {
+		return retryOutage
+	}
+	return retryConflict
 }
 
 // afterOutage waits until the database can be reached again. It pauses first,
@@ -179,6 +190,7 @@ func (r *run) acknowledge(source sources.Source, j *job) error {
 		if err := r.pause(j, r.working, pause.next()); err != nil {
 			return errors.Join(errUnacknowledged, err)
 		}
+		r.observed.metrics.retries[retryAcknowledge].Inc()
 	}
 }
 
@@ -191,7 +203,9 @@ func (r *run) tryAcknowledge(source sources.Source, j *job) error {
 		ctx, stop = within(j.idle, r.working)
 		defer stop()
 	}
+	began := time.Now()
 	err := source.Acknowledge(ctx, j.batch.Positions)
+	r.observed.metrics.took(stageAcknowledge, time.Since(began))
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

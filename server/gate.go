@@ -94,6 +94,19 @@ func (g *gates) noteLogin(err error) {
 	}
 }
 
+// states tells of every database that has been asked whether it could be used.
+func (g *gates) states() map[string]bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	up := make(map[string]bool, len(g.by))
+	for database, gate := range g.by {
+		if gate.answers() > 0 {
+			up[database] = gate.lastAnswer() == nil
+		}
+	}
+	return up
+}
+
 // gate is where all streams of one database wait while it is away: one of them
 // asks, and the others get its answer. Safe for concurrent use.
 type gate struct {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/batching"
@@ -39,6 +40,8 @@ type lane struct {
 	taken     int    // batches with messages that were handed out and not dropped
 	collected bool   // the batcher has nothing more
 	broken    error  // why not, if that is not what was asked for
+
+	collecting time.Time // when the lane began to wait for the batch that is being collected; zero: none is
 
 	wake chan struct{} // one kick is kept
 
@@ -103,7 +106,7 @@ func (l *lane) loop(source sources.Source) error {
 		Size:     l.r.spec.BatchSize,
 		Bytes:    l.r.spec.BatchBytes,
 		Interval: l.r.spec.BatchInterval(),
-	}, source)
+	}, timedFetcher{source, l.r.observed.metrics})
 	l.activate()
 	defer l.deactivate()
 	for {
@@ -181,12 +184,17 @@ func (l *lane) deactivate() {
 // collect waits for the next batch. Where the source cannot go on, the batches
 // under way are finished first, as when it has been asked to stop.
 func (l *lane) collect() {
+	if l.collecting.IsZero() {
+		l.collecting = time.Now()
+	}
 	ctx, done := l.interruptible()
 	batch, err := l.batcher.Next(ctx)
 	interrupted := ctx.Err() != nil
 	done()
 	switch {
 	case err == nil:
+		l.r.observed.metrics.batchClosed(&batch, time.Since(l.collecting))
+		l.collecting = time.Time{}
 		l.queue = append(l.queue, &job{batch: batch, first: l.advance(batch.Positions)})
 		if len(batch.Messages) > 0 {
 			l.taken++

@@ -2,12 +2,13 @@ package server
 
 import (
 	"cmp"
-	"log/slog"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/wasmhost"
 )
 
 // side is what a stream may be waiting for.
@@ -24,20 +25,26 @@ const (
 // to no message and no connection. Safe for concurrent use; what it hands out
 // is the receiver's or is never changed.
 type observed struct {
-	log *slog.Logger
+	news    *news
+	metrics *streamMetrics
+	memory  atomic.Int64 // bytes of the instance's linear memory; 0: there is none
 
 	mu          sync.Mutex
 	opened      bool
 	waits       [sides]*graphmill.Reason
-	logged      string // the last state that was logged
 	module      *graphmill.ModuleVersion
+	instances   int // made since the run began
 	batch       *graphmill.BatchStatus
 	lastFailure *graphmill.FailureStatus
 	counters    graphmill.Counters
 }
 
-func newObserved(log *slog.Logger) *observed {
-	return &observed{log: log, counters: graphmill.Counters{BatchesClosed: map[string]int64{}}}
+func newObserved(news *news, metrics *streamMetrics) *observed {
+	since := now()
+	return &observed{
+		news: news, metrics: metrics,
+		counters: graphmill.Counters{Since: &since, BatchesClosed: map[string]int64{}},
+	}
 }
 
 // describe adds what is known to a status.
@@ -79,7 +86,7 @@ func (o *observed) setOpened() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.opened = true
-	o.logStateLocked(o.stateLocked())
+	o.news.changed(o.stateLocked())
 }
 
 func (o *observed) isOpened() bool {
@@ -100,7 +107,7 @@ func (o *observed) waiting(s side, f *graphmill.Fault) {
 		Code: f.Code, Text: describe(f), Since: since,
 		NextStep: cmp.Or(f.Next, "it goes on by itself"),
 	}
-	o.logStateLocked(o.stateLocked())
+	o.news.changed(o.stateLocked())
 }
 
 // recovered notes that it is there.
@@ -111,7 +118,7 @@ func (o *observed) recovered(s side) {
 		return
 	}
 	o.waits[s] = nil
-	o.logStateLocked(o.stateLocked())
+	o.news.changed(o.stateLocked())
 }
 
 // codeUnreachable is a source's reason while no broker answers.
@@ -126,35 +133,35 @@ func (o *observed) commitsAway() bool {
 	return o.waits[commitsSide] != nil || source != nil && source.Code == codeUnreachable
 }
 
-// logState writes one line for each change of state, and of its reason.
-func (o *observed) logState(state graphmill.State, reason *graphmill.Reason) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.logStateLocked(state, reason)
-}
-
-func (o *observed) logStateLocked(state graphmill.State, reason *graphmill.Reason) {
-	line := string(state)
-	attrs := []any{"state", string(state)}
-	if reason != nil {
-		line += " " + reason.Code
-		attrs = append(attrs, "reason", reason.Code, "text", reason.Text, "next_step", reason.NextStep)
-	}
-	if o.logged == line {
-		return
-	}
-	o.logged = line
-	if state == graphmill.StateFailed {
-		o.log.Error("stream", attrs...)
-		return
-	}
-	o.log.Info("stream", attrs...)
-}
-
 func (o *observed) setModule(v graphmill.ModuleVersion) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.module = &v
+	o.news.module(&v)
+}
+
+// moduleVersion returns what the run transforms with; nil: nothing yet.
+func (o *observed) moduleVersion() *graphmill.ModuleVersion {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.module
+}
+
+// instantiated notes that there is a fresh instance of the transformation.
+func (o *observed) instantiated() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.instances++; o.instances > 1 {
+		o.metrics.replaced.Inc()
+	}
+}
+
+// transformed notes a call of the transformation, whatever came of it.
+func (o *observed) transformed(i *wasmhost.Instance, took time.Duration) {
+	o.metrics.took(stageTransform, took)
+	if i != nil {
+		o.memory.Store(i.Memory())
+	}
 }
 
 // moduleVersion returns the version in use; 0: none yet.
@@ -168,10 +175,10 @@ func (o *observed) moduleVersion() int {
 }
 
 // failed notes that a batch has failed.
-func (o *observed) failed(failure graphmill.FailureStatus) {
+func (o *observed) failed(f *graphmill.Fault, failure graphmill.FailureStatus) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.lastFailure = &failure
+	o.failedLocked(f, failure)
 	o.counters.Failures++
 }
 
@@ -181,8 +188,14 @@ func (o *observed) failedAtLast(f *graphmill.Fault) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.lastFailure == nil {
-		o.lastFailure = &graphmill.FailureStatus{At: now(), Code: f.Code, Text: describe(f)}
+		o.failedLocked(f, graphmill.FailureStatus{At: now(), Code: f.Code, Text: describe(f)})
 	}
+}
+
+func (o *observed) failedLocked(f *graphmill.Fault, failure graphmill.FailureStatus) {
+	o.lastFailure = &failure
+	o.metrics.failed(f)
+	o.news.failed(&failure)
 }
 
 func (o *observed) beginBatch(j *job) {
@@ -211,7 +224,8 @@ func (o *observed) retryIn(d time.Duration) {
 }
 
 // retried notes that the batch is executed again.
-func (o *observed) retried() {
+func (o *observed) retried(kind retryKind) {
+	o.metrics.retries[kind].Inc()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.counters.Retries++
@@ -232,6 +246,10 @@ func (o *observed) counted() graphmill.Counters {
 
 // count adds an acknowledged batch to the counters.
 func (o *observed) count(j *job) {
+	dropped := int64(j.dropped())
+	o.metrics.acknowledged.Add(float64(len(j.batch.Messages)))
+	o.metrics.dropped.Add(float64(dropped))
+	o.news.batch(j, dropped)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c := &o.counters
@@ -240,7 +258,7 @@ func (o *observed) count(j *job) {
 	c.Messages += int64(len(j.batch.Messages))
 	c.Statements += int64(j.executed.Statements)
 	c.StatementsSent += int64(j.executed.Sent)
-	c.Dropped += int64(j.dropped())
+	c.Dropped += dropped
 }
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }

@@ -55,6 +55,7 @@ type run struct {
 	lane     *lane
 	observed *observed
 	held     holdings
+	ends     ends
 
 	mu     sync.Mutex // guards what follows
 	source sources.Source
@@ -69,7 +70,8 @@ func newRun(st *stream, spec graphmill.StreamSpec, limit int) *run {
 		limit:    limit,
 		opened:   make(chan struct{}),
 		done:     make(chan struct{}),
-		observed: newObserved(st.log),
+		observed: newObserved(st.news, st.metrics),
+		ends:     ends{valid: endsValid * st.srv.cfg.LagInterval},
 		held:     newHoldings(),
 		saved:    time.Now(),
 	}
@@ -109,6 +111,7 @@ func (r *run) live() (err error) {
 	}
 	r.observed.setOpened()
 	close(r.opened)
+	r.st.srv.kickEnds()
 	return r.lane.loop(source)
 }
 
@@ -151,7 +154,7 @@ func (r *run) closeSource(source sources.Source) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	if err := source.Close(ctx); err != nil {
-		r.st.log.Warn("the source was not closed cleanly; the broker notices when the session times out", "error", err)
+		r.st.news.warn("the source was not closed cleanly; the broker notices when the session times out", "error", err)
 	}
 }
 
@@ -177,7 +180,7 @@ func (r *run) conclude(err error) *graphmill.Fault {
 		// meets it again and tells.
 		cancelled := errors.Is(err, context.Canceled) || errors.Is(err, errAbandoned)
 		if !cancelled || errors.Is(err, errUnacknowledged) {
-			r.st.log.Warn("the stream stopped before its last batch was done; it will be read again", "error", err)
+			r.st.news.warn("the stream stopped before its last batch was done; it will be read again", "error", err)
 		}
 		return nil
 	}
@@ -203,14 +206,14 @@ func (r *run) endedBy() *graphmill.Fault {
 func (r *run) drain() {
 	r.endWorking()
 	r.lane.drain()
-	r.observed.logState(graphmill.StateDraining, nil)
+	r.st.news.changed(graphmill.StateDraining, nil)
 }
 
 // halt asks the run to finish only the batch that is being executed.
 func (r *run) halt() {
 	r.endPreparing()
 	r.lane.kick()
-	r.observed.logState(graphmill.StateDraining, nil)
+	r.st.news.changed(graphmill.StateDraining, nil)
 }
 
 func (r *run) askedToEnd() bool { return r.working.Err() != nil }
@@ -225,7 +228,7 @@ func (r *run) wait(hurry <-chan struct{}, limit time.Duration) {
 		return
 	case <-hurry:
 	case <-timer.C:
-		r.st.log.Warn("the drain timeout is over; the batch under way is cancelled and will be read again", "timeout", limit)
+		r.st.news.warn("the drain timeout is over; the batch under way is cancelled and will be read again", "timeout", limit)
 	}
 	r.cancel()
 	<-r.done
@@ -280,6 +283,6 @@ func (r *run) savePositions() {
 		return
 	}
 	if err := r.st.srv.catalog.MergePositions(context.Background(), r.spec.Name, positions); err != nil {
-		r.st.log.Warn("the positions could not be stored in the catalog; the broker has them", "error", err)
+		r.st.news.warn("the positions could not be stored in the catalog; the broker has them", "error", err)
 	}
 }

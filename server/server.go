@@ -11,8 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/server/catalog"
+	"github.com/graphmill/graphmill/server/events"
 	"github.com/graphmill/graphmill/wasmhost"
 )
 
@@ -45,7 +48,10 @@ type Config struct {
 	ConflictRetries int           // attempts after the first, for conflicts in the database; -1: none
 	RetryInterval   time.Duration // the longest pause between such attempts
 
-	Logger *slog.Logger // nil: nothing is logged
+	LagInterval time.Duration // how often the brokers are asked for the ends of partitions, for the metrics
+
+	Version string       // of the program, for the metrics
+	Logger  *slog.Logger // nil: nothing is logged
 }
 
 func (c Config) withDefaults() Config {
@@ -55,6 +61,7 @@ func (c Config) withDefaults() Config {
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, DefaultDrainTimeout)
 	c.ConflictRetries = max(0, cmp.Or(c.ConflictRetries, DefaultConflictRetries))
 	c.RetryInterval = cmp.Or(c.RetryInterval, DefaultRetryInterval)
+	c.LagInterval = cmp.Or(c.LagInterval, DefaultLagInterval)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -72,6 +79,11 @@ type Server struct {
 	gates   *gates
 	life    context.Context // until Close
 	end     context.CancelFunc
+
+	events   *events.Hub
+	metrics  *metrics
+	opened   chan struct{}  // a token when a run has been opened
+	watching sync.WaitGroup // what works beside the streams, until life ends
 
 	// defining is held while a stream is added or removed, in the catalog and in
 	// the list.
@@ -115,8 +127,12 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		gates:   newGates(cfg.Sink),
 		life:    life,
 		end:     end,
+		events:  events.NewHub(),
+		metrics: newMetrics(cfg.Version),
+		opened:  make(chan struct{}, 1),
 		streams: map[string]*stream{},
 	}
+	s.metrics.registry.MustRegister(newLiveMetrics(s))
 	s.plugins, err = openPlugins(cfg.PluginsDir, host, cfg.Logger)
 	if err == nil {
 		err = s.resume(ctx)
@@ -124,6 +140,8 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
+	s.watching.Go(s.tellNews)
+	s.watching.Go(s.watchEnds)
 	return s, nil
 }
 
@@ -203,11 +221,16 @@ func (s *Server) Close(ctx context.Context) error {
 	var wg sync.WaitGroup
 	s.each(func(st *stream) { wg.Go(func() { st.halt(ctx) }) })
 	wg.Wait()
+	s.watching.Wait()
+	s.events.Close()
 	if s.plugins != nil {
 		s.plugins.close()
 	}
 	return errors.Join(s.host.Close(context.WithoutCancel(ctx)), s.catalog.Close())
 }
+
+// Metrics returns everything that is measured, for Prometheus.
+func (s *Server) Metrics() prometheus.Gatherer { return s.metrics.registry }
 
 // stream returns the running representation of a stored stream.
 func (s *Server) stream(name string) (*stream, error) {

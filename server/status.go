@@ -42,6 +42,7 @@ func (st *stream) describe(status *graphmill.StreamStatus) {
 	status.Desired = st.rec.Desired
 	status.State, status.Reason = st.stateLocked()
 	st.mu.Unlock()
+	status.Rates = st.news.currentRates()
 	if observed == nil {
 		status.Counters.BatchesClosed = map[string]int64{}
 		return
@@ -61,7 +62,11 @@ func (s *Server) partitions(ctx context.Context, name string, r *run) ([]graphmi
 	if err != nil {
 		return nil, err
 	}
-	return unknownEnds(positions), nil
+	partitions := unknownEnds(positions)
+	for i := range partitions {
+		partitions[i].Lane = -1 // nothing reads it here
+	}
+	return partitions, nil
 }
 
 // partitions is not ok while the run has not been told what it holds.

@@ -17,8 +17,10 @@ import (
 // What is asked for is stored before it is done, so that a restart goes on with
 // it: a STOP that was cut short is not undone.
 type stream struct {
-	srv *Server
-	log *slog.Logger
+	srv     *Server
+	log     *slog.Logger
+	news    *news
+	metrics *streamMetrics
 
 	// command is held by one START, STOP or DROP at a time, and not while a START
 	// waits for its positions.
@@ -37,7 +39,12 @@ type stream struct {
 }
 
 func newStream(srv *Server, rec catalog.Stream) *stream {
-	return &stream{srv: srv, rec: rec, log: srv.log.With("stream", rec.Spec.Name), command: make(chan struct{}, 1)}
+	name := rec.Spec.Name
+	log := srv.log.With("stream", name)
+	return &stream{
+		srv: srv, rec: rec, log: log, news: newNews(name, srv.events, log), metrics: srv.metrics.of(name),
+		command: make(chan struct{}, 1),
+	}
 }
 
 func (st *stream) name() string { return st.record().Spec.Name }
@@ -174,6 +181,7 @@ func (st *stream) launch(limit int) *run {
 	st.run = r
 	st.mu.Unlock()
 	st.srv.lanes(+1)
+	st.news.changed(graphmill.StateStarting, nil)
 	go r.main()
 	return r
 }
@@ -190,7 +198,7 @@ func (st *stream) ended(r *run, f *graphmill.Fault) {
 	state, reason := st.stateLocked()
 	st.mu.Unlock()
 	st.srv.lanes(-1)
-	r.observed.logState(state, reason)
+	st.news.changed(state, reason)
 }
 
 func (st *stream) storeFailure(reason *graphmill.Reason) {

@@ -81,6 +81,7 @@ func (l *lane) discardInstance() {
 	}
 	_ = l.instance.Close(context.WithoutCancel(l.r.ctx)) // it only lets go of memory
 	l.instance = nil
+	l.r.observed.memory.Store(0)
 }
 
 // transform makes the statements of a batch. Why it cannot is kept in the job
@@ -99,7 +100,9 @@ func (l *lane) transform(j *job) {
 	}
 	ctx, done := l.interruptible()
 	defer done()
+	began := time.Now()
 	out, err := l.call(ctx, j.batch.Messages)
+	l.r.observed.transformed(l.instance, time.Since(began))
 	if err != nil || len(out.Failures) > 0 {
 		l.discardInstance() // the batch will be handed over again
 	}
@@ -136,6 +139,7 @@ func (l *lane) instantiate(ctx context.Context) error {
 		return err
 	}
 	l.instance = instance
+	l.r.observed.instantiated()
 	return nil
 }
 
@@ -167,6 +171,7 @@ func (l *lane) refused(j *job) error {
 		return nil
 	}
 	j.forget()
+	l.r.observed.metrics.retries[retryTransformation].Inc()
 	return nil
 }
 
@@ -199,6 +204,6 @@ func (l *lane) blame(j *job, err error) error {
 		}
 		f = &named
 	}
-	l.r.observed.failed(failure)
+	l.r.observed.failed(f, failure)
 	return f
 }

@@ -59,7 +59,7 @@ func (s *Sink) planWork(ctx context.Context, w graphmill.Work) (*plan, error) {
 		case !w.Coalesce:
 			u.why = "COALESCE is off"
 		case u.run < 2:
-			u.why = "it never stands twice in a row"
+			u.why = whyNoRun
 		default:
 			if err := s.decide(ctx, w.Stream, database, u); err != nil {
 				return nil, err

@@ -184,6 +184,9 @@ func (s *Sink) Verify(ctx context.Context, database string) error {
 	return nil
 }
 
+// Connections returns how many connections are in use, and how many may be.
+func (s *Sink) Connections() (inUse, most int) { return len(s.slots), cap(s.slots) }
+
 // Texts tells how the query texts of a stream were executed last, the ones used
 // last first, as far as they are remembered.
 func (s *Sink) Texts(stream string) []graphmill.TextStatus { return s.streams.texts(stream) }

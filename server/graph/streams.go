@@ -22,6 +22,9 @@ const (
 	formPlain     = "plain"
 )
 
+// whyNoRun is why a text is sent one by one that would be coalesced otherwise.
+const whyNoRun = "it never stands twice in a row"
+
 // streams remembers a little of each stream: how its texts were executed, where
 // its last transaction ended, and whether its texts are worth examining.
 type streams struct {
@@ -78,15 +81,19 @@ func (s *streams) note(name string, uses []*use) {
 	st := s.of(name)
 	for i := len(uses) - 1; i >= 0; i-- { // the first text of the batch is shown first
 		u := uses[i]
-		form := formCoalesced
-		if u.why != "" {
+		form, why := formCoalesced, u.why
+		if why != "" {
 			form = formPlain
+		}
+		if before, ok := st.texts.get(u.hash); ok && u.why == whyNoRun && before.Form == formCoalesced {
+			// A small batch says nothing about how the text is sent.
+			form, why = formCoalesced, "in the last batch it stood alone"
 		}
 		st.texts.put(u.hash, graphmill.TextStatus{
 			Hash:  hex.EncodeToString(u.hash[:6]),
 			Query: clip(u.text, maxShownText-len("...")),
 			Form:  form,
-			Why:   clip(u.why, maxShownWhy),
+			Why:   clip(why, maxShownWhy),
 		}, 1)
 	}
 }
