@@ -91,7 +91,7 @@ func (l *liveMetrics) collectStream(st *stream, gauge func(d *prometheus.Desc, v
 	if r == nil {
 		return
 	}
-	if m := r.observed.moduleVersion(); m != nil {
+	if m := r.observed.usedModule(); m != nil {
 		gauge(l.module, 1, name, m.Name, strconv.Itoa(m.Version))
 	}
 	if memory := r.observed.memory.Load(); memory > 0 {

@@ -140,8 +140,8 @@ func (o *observed) setModule(v graphmill.ModuleVersion) {
 	o.news.module(&v)
 }
 
-// moduleVersion returns what the run transforms with; nil: nothing yet.
-func (o *observed) moduleVersion() *graphmill.ModuleVersion {
+// usedModule returns what the run transforms with; nil: nothing yet.
+func (o *observed) usedModule() *graphmill.ModuleVersion {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.module
@@ -166,12 +166,10 @@ func (o *observed) transformed(i *wasmhost.Instance, took time.Duration) {
 
 // moduleVersion returns the version in use; 0: none yet.
 func (o *observed) moduleVersion() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.module == nil {
-		return 0
+	if m := o.usedModule(); m != nil {
+		return m.Version
 	}
-	return o.module.Version
+	return 0
 }
 
 // failed notes that a batch has failed.
