@@ -16,6 +16,7 @@ import (
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/server/catalog"
 	"github.com/graphmill/graphmill/server/events"
+	"github.com/graphmill/graphmill/server/secret"
 	"github.com/graphmill/graphmill/wasmhost"
 )
 
@@ -42,6 +43,9 @@ type Config struct {
 
 	Limits wasmhost.Limits
 
+	SecretKeyFile string            // seals credentials in the catalog; empty: one in DataDir, made when it is needed
+	Secrets       secret.References // values of secret:NAME in credentials
+
 	CreateTimeout   time.Duration // how long CREATE looks for broker and topics
 	StartTimeout    time.Duration // how long START waits for assignment and positions
 	DrainTimeout    time.Duration // how long STOP waits for the batches under way
@@ -66,6 +70,14 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
+}
+
+// keys are those that seal credentials.
+func (c *Config) keys() *secret.Keys {
+	if c.SecretKeyFile != "" {
+		return secret.NewKeys(c.SecretKeyFile, false)
+	}
+	return secret.NewKeys(filepath.Join(c.DataDir, "secret.key"), true)
 }
 
 // Server keeps modules and streams and runs the streams. Safe for concurrent
@@ -106,7 +118,11 @@ type Server struct {
 // whose broker is away is waiting, and says so in its status.
 func Open(ctx context.Context, cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
-	store, err := catalog.Open(cfg.DataDir)
+	keys := cfg.keys()
+	if err := keys.Check(); err != nil {
+		return nil, err
+	}
+	store, err := catalog.Open(cfg.DataDir, keys)
 	if err != nil {
 		return nil, err
 	}

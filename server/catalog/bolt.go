@@ -42,6 +42,7 @@ const lockWait = 2 * time.Second
 type Bolt struct {
 	db    *bbolt.DB
 	files moduleFiles
+	seal  Sealer
 
 	// fileMu makes a push and a delete of the same bytes happen one after the
 	// other: file and entry change in two steps.
@@ -51,9 +52,10 @@ type Bolt struct {
 var _ Catalog = (*Bolt)(nil)
 
 // Open opens the catalog of a data directory, which is made if it is absent.
-// One process at a time may have it open. Errors that a user can do something
-// about are of KindConflict: data_dir_in_use, catalog_format, catalog_damaged.
-func Open(dataDir string) (*Bolt, error) {
+// Secrets of definitions are sealed by seal. One process at a time may have it
+// open. Errors that a user can do something about are of KindConflict:
+// data_dir_in_use, catalog_format, catalog_damaged.
+func Open(dataDir string, seal Sealer) (*Bolt, error) {
 	files := moduleFiles{dir: filepath.Join(dataDir, "modules")}
 	if err := os.MkdirAll(files.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
@@ -68,7 +70,7 @@ func Open(dataDir string) (*Bolt, error) {
 			Text: fmt.Sprintf("another process uses the data directory %s", dataDir),
 			Next: "stop it, or give this server a directory of its own with --data-dir"}
 	}
-	c := &Bolt{db: db, files: files}
+	c := &Bolt{db: db, files: files, seal: seal}
 	if err == nil {
 		err = c.sweep()
 	}
@@ -179,7 +181,7 @@ func (c *Bolt) Streams(context.Context) ([]Stream, []Broken, error) {
 	var broken []Broken
 	err := c.view(func(tx *bbolt.Tx) error {
 		return tx.Bucket(streamsBucket).ForEach(func(k, v []byte) error {
-			s, err := decodeStream(k, v)
+			s, err := c.decodeStream(k, v)
 			if err != nil {
 				broken = append(broken, Broken{Kind: "stream", Name: string(k), Err: err})
 				return nil
@@ -191,7 +193,19 @@ func (c *Bolt) Streams(context.Context) ([]Stream, []Broken, error) {
 	return streams, broken, err
 }
 
-func decodeStream(k, v []byte) (Stream, error) {
+func (c *Bolt) decodeStream(k, v []byte) (Stream, error) {
+	s, err := sealedStream(k, v)
+	if err != nil {
+		return s, err
+	}
+	if err := openSecrets(&s.Spec, c.seal); err != nil {
+		return s, err
+	}
+	return s, s.Spec.Validate()
+}
+
+// sealedStream reads an entry and leaves its secrets sealed.
+func sealedStream(k, v []byte) (Stream, error) {
 	var s Stream
 	if err := strictJSON(v, &s); err != nil {
 		return s, err
@@ -202,15 +216,23 @@ func decodeStream(k, v []byte) (Stream, error) {
 	if s.Desired != graphmill.StateRunning && s.Desired != graphmill.StateStopped {
 		return s, fmt.Errorf("the desired state %q is not known", s.Desired)
 	}
-	return s, s.Spec.Validate()
+	return s, nil
 }
 
-func getStream(tx *bbolt.Tx, name string) (Stream, error) {
+// putStream stores a definition, its secrets sealed.
+func (c *Bolt) putStream(tx *bbolt.Tx, s Stream) error {
+	if err := sealSecrets(&s.Spec, c.seal); err != nil {
+		return err
+	}
+	return putJSON(tx.Bucket(streamsBucket), s.Spec.Name, s)
+}
+
+func (c *Bolt) getStream(tx *bbolt.Tx, name string) (Stream, error) {
 	v := tx.Bucket(streamsBucket).Get([]byte(name))
 	if v == nil {
 		return Stream{}, graphmill.NotFound("stream_not_found", "there is no stream %q", name)
 	}
-	s, err := decodeStream([]byte(name), v)
+	s, err := c.decodeStream([]byte(name), v)
 	if err != nil {
 		return s, &graphmill.Error{Kind: graphmill.KindConflict, Code: "entry_broken",
 			Text: fmt.Sprintf("the catalog's entry of stream %q cannot be read", name), Err: err,
@@ -223,11 +245,10 @@ func getStream(tx *bbolt.Tx, name string) (Stream, error) {
 func (c *Bolt) CreateStream(_ context.Context, s Stream) (Stream, error) {
 	s.Revision = 1
 	err := c.update(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(streamsBucket)
-		if b.Get([]byte(s.Spec.Name)) != nil {
+		if tx.Bucket(streamsBucket).Get([]byte(s.Spec.Name)) != nil {
 			return graphmill.Conflict("stream_exists", "there is a stream %q already", s.Spec.Name)
 		}
-		return putJSON(b, s.Spec.Name, s)
+		return c.putStream(tx, s)
 	})
 	return s, err
 }
@@ -235,7 +256,7 @@ func (c *Bolt) CreateStream(_ context.Context, s Stream) (Stream, error) {
 // UpdateStream implements Catalog.
 func (c *Bolt) UpdateStream(_ context.Context, s Stream) (Stream, error) {
 	err := c.update(func(tx *bbolt.Tx) error {
-		stored, err := getStream(tx, s.Spec.Name)
+		stored, err := c.getStream(tx, s.Spec.Name)
 		if err != nil {
 			return err
 		}
@@ -243,7 +264,7 @@ func (c *Bolt) UpdateStream(_ context.Context, s Stream) (Stream, error) {
 			return graphmill.Conflict("stream_changed", "stream %q was changed by somebody else meanwhile", s.Spec.Name)
 		}
 		s.Revision++
-		return putJSON(tx.Bucket(streamsBucket), s.Spec.Name, s)
+		return c.putStream(tx, s)
 	})
 	return s, err
 }

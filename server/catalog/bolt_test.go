@@ -15,13 +15,14 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/server/catalog"
+	"github.com/graphmill/graphmill/server/secret"
 )
 
 var ctx = context.Background()
 
 func open(t *testing.T, dir string) *catalog.Bolt {
 	t.Helper()
-	c, err := catalog.Open(dir)
+	c, err := catalog.Open(dir, secret.NewKeys(filepath.Join(dir, "secret.key"), true))
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
@@ -148,7 +149,7 @@ func TestAStoreOfALaterFormatIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, open(t, dir).Close())
 	put(t, dir, "meta", "format", "2")
-	_, err := catalog.Open(dir)
+	_, err := catalog.Open(dir, secret.NewKeys(filepath.Join(dir, "secret.key"), true))
 	requireCode(t, err, "catalog_format")
 	require.ErrorContains(t, err, `format "2"`)
 	require.ErrorContains(t, err, dir)
@@ -175,7 +176,7 @@ func TestADamagedFileIsToldOnOpening(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "catalog.db"), bytes, 0o600))
-			_, err := catalog.Open(dir)
+			_, err := catalog.Open(dir, secret.NewKeys(filepath.Join(dir, "secret.key"), true))
 			requireCode(t, err, "catalog_damaged")
 			require.ErrorContains(t, err, filepath.Join(dir, "catalog.db"))
 		})
@@ -189,7 +190,7 @@ func TestADamagedFileIsToldOnOpening(t *testing.T) {
 			}
 			dir := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "catalog.db"), changed, 0o600))
-			c, err := catalog.Open(dir)
+			c, err := catalog.Open(dir, secret.NewKeys(filepath.Join(dir, "secret.key"), true))
 			if err != nil {
 				continue // it is told, and nothing worse happens
 			}
@@ -229,7 +230,7 @@ func TestPositionsThatCannotBeReadAreLeft(t *testing.T) {
 func TestTheDataDirectoryHasOneOwner(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
-	_, err := catalog.Open(dir)
+	_, err := catalog.Open(dir, secret.NewKeys(filepath.Join(dir, "secret.key"), true))
 	requireCode(t, err, "data_dir_in_use")
 	require.ErrorContains(t, err, dir)
 }

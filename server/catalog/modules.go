@@ -218,7 +218,7 @@ func deleteModule(tx *bbolt.Tx, name string, readOnly *graphmill.Module) error {
 func usersOf(tx *bbolt.Tx, module string) []Stream {
 	var users []Stream
 	_ = tx.Bucket(streamsBucket).ForEach(func(k, v []byte) error {
-		s, err := decodeStream(k, v)
+		s, err := sealedStream(k, v)
 		if err != nil {
 			return nil
 		}

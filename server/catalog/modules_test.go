@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/server/catalog"
+	"github.com/graphmill/graphmill/server/secret"
 )
 
 func module(name string, functions ...string) graphmill.Module {
@@ -137,7 +138,7 @@ func TestALostCatalogTakesNoModulesWithIt(t *testing.T) {
 			push(t, c, "one", true, "f")
 			require.NoError(t, c.Close())
 			require.NoError(t, lose(filepath.Join(dir, "catalog.db")))
-			_, err := catalog.Open(dir)
+			_, err := catalog.Open(dir, secret.NewKeys(filepath.Join(dir, "secret.key"), true))
 			requireCode(t, err, "catalog_lost")
 			require.Len(t, moduleFiles(t, dir), 1)
 		})
