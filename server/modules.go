@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -239,9 +241,10 @@ type transformation struct {
 }
 
 // loadTransformation compiles the active version of the module, or takes it
-// from the cache, and makes sure that it exports the function. The caller
-// closes it. Errors are of KindNotFound where module or function are absent, of
-// KindConflict where the bytes are lost or damaged.
+// from the cache, and makes sure that it exports the function. Streams that use
+// the same bytes share them compiled. The caller closes it. Errors are of
+// KindNotFound where module or function are absent, of KindConflict where the
+// bytes are lost or damaged.
 func (s *Server) loadTransformation(ctx context.Context, ref graphmill.TransformationRef) (*transformation, error) {
 	for {
 		m, err := s.activeModule(ctx, ref.Module)
@@ -251,20 +254,32 @@ func (s *Server) loadTransformation(ctx context.Context, ref graphmill.Transform
 		if err := checkFunction(m, ref); err != nil {
 			return nil, err
 		}
-		bytes, err := s.moduleBytes(ctx, m)
-		if err != nil {
-			// It may have been replaced since we looked, and its file be gone.
-			if now, nerr := s.activeModule(ctx, ref.Module); nerr == nil && !sameVersion(now, m) {
-				continue
-			}
+		wasm, err := s.loadModule(ctx, m)
+		if err == nil {
+			return &transformation{ref: ref, module: m, wasm: wasm}, nil
+		}
+		// It may have been replaced since we looked, and its file be gone.
+		now, gone := s.activeModule(ctx, ref.Module)
+		switch {
+		case gone != nil:
+			return nil, gone
+		case sameVersion(now, m):
 			return nil, err
 		}
-		wasm, err := s.host.Load(ctx, bytes)
-		if err != nil {
-			return nil, fmt.Errorf("load version %d of module %q: %w", m.Version, m.Name, err)
-		}
-		return &transformation{ref: ref, module: m, wasm: wasm}, nil
 	}
+}
+
+func (s *Server) loadModule(ctx context.Context, m graphmill.Module) (*wasmhost.Module, error) {
+	sum, err := hex.DecodeString(m.SHA256)
+	if err != nil || len(sum) != sha256.Size {
+		return nil, fmt.Errorf("load version %d of module %q: %q is no SHA-256", m.Version, m.Name, m.SHA256)
+	}
+	wasm, err := s.host.LoadStored(ctx, [sha256.Size]byte(sum), func(ctx context.Context) ([]byte, error) { return s.moduleBytes(ctx, m) })
+	var known *graphmill.Error
+	if err == nil || errors.As(err, &known) && known.Kind == graphmill.KindConflict {
+		return wasm, err
+	}
+	return nil, fmt.Errorf("load version %d of module %q: %w", m.Version, m.Name, err)
 }
 
 // sameVersion says whether both are one upload: numbers and bytes come again

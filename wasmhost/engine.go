@@ -36,14 +36,19 @@ const features = api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall | experi
 // there are two at least.
 const compileWorkers = 2
 
-// compile compiles a metered module, or takes it from the cache.
-func (h *Host) compile(ctx context.Context, metered []byte) (*engine, error) {
+// compiler waits for the turn to compile, which is to be released.
+func (h *Host) compiler(ctx context.Context) (release func(), err error) {
 	select {
 	case h.compiling <- struct{}{}:
-		defer func() { <-h.compiling }()
+		return func() { <-h.compiling }, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for another module to be compiled: %w", ctx.Err())
 	}
+}
+
+// compile compiles a metered module, or takes it from the cache. The caller has
+// the turn.
+func (h *Host) compile(ctx context.Context, metered []byte) (*engine, error) {
 	limited, cancel := context.WithTimeout(ctx, h.limits.CompileTime)
 	defer cancel()
 

@@ -44,6 +44,41 @@ func (h *Host) Load(ctx context.Context, wasm []byte) (*Module, error) {
 	return &Module{loaded: l}, nil
 }
 
+// LoadStored is Load for bytes that are kept elsewhere and known by their
+// SHA-256. read returns them; it is called only where the module is not loaded
+// already, and for one module at a time, so that many who load at once do not all
+// hold their bytes.
+func (h *Host) LoadStored(ctx context.Context, sum [sha256.Size]byte, read func(context.Context) ([]byte, error)) (*Module, error) {
+	if err := h.begin(); err != nil {
+		return nil, err
+	}
+	defer h.work.Done()
+	l, err := h.share(ctx, sum, func() (*contract, *engine, error) {
+		release, err := h.compiler(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer release()
+		wasm, err := read(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		if sha256.Sum256(wasm) != sum {
+			return nil, nil, errors.New("load a module: the bytes are not those of its SHA-256")
+		}
+		c, metered, err := h.inspect(wasm)
+		if err != nil {
+			return nil, nil, err
+		}
+		e, err := h.compile(ctx, metered)
+		return c, e, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Module{loaded: l}, nil
+}
+
 // Transformations returns the names of the transformations, sorted.
 func (m *Module) Transformations() []string { return slices.Clone(m.contract.transformations) }
 
@@ -61,7 +96,12 @@ func (h *Host) acquire(ctx context.Context, wasm []byte) (*loaded, error) {
 	if err := h.checkSize(wasm); err != nil {
 		return nil, err
 	}
-	hash := sha256.Sum256(wasm)
+	return h.share(ctx, sha256.Sum256(wasm), func() (*contract, *engine, error) { return h.prepare(ctx, wasm) })
+}
+
+// share returns the loaded module of a hash with one reference more. Where there
+// is none, it is made by prepare, once for all who ask at the same time.
+func (h *Host) share(ctx context.Context, hash [sha256.Size]byte, prepare func() (*contract, *engine, error)) (*loaded, error) {
 	for {
 		h.mu.Lock()
 		l, exists := h.loaded[hash]
@@ -74,7 +114,7 @@ func (h *Host) acquire(ctx context.Context, wasm []byte) (*loaded, error) {
 		h.mu.Unlock()
 
 		if !exists {
-			l.contract, l.engine, l.err = h.prepare(ctx, wasm)
+			l.contract, l.engine, l.err = prepare()
 			if l.err != nil {
 				h.mu.Lock()
 				delete(h.loaded, hash)
@@ -103,17 +143,20 @@ func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// prepare checks and compiles a module.
+// prepare checks and compiles a module. What is refused unseen by the compiler
+// does not wait for it.
 func (h *Host) prepare(ctx context.Context, wasm []byte) (*contract, *engine, error) {
 	c, metered, err := h.inspect(wasm)
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := h.compile(ctx, metered)
+	release, err := h.compiler(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	return c, e, nil
+	defer release()
+	e, err := h.compile(ctx, metered)
+	return c, e, err
 }
 
 // retainOpen takes one more reference, unless this handle has been closed.

@@ -1,0 +1,63 @@
+package wasmhost_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphmill/graphmill/wasmhost"
+	. "github.com/graphmill/graphmill/wasmhost/wasmtest"
+)
+
+func TestStoredBytesAreReadOnceHoweverManyLoadThem(t *testing.T) {
+	h := newHost(t, wasmhost.Config{})
+	bytes := Guest(Unreachable).Bytes()
+	var reads atomic.Int32
+	read := func(context.Context) ([]byte, error) {
+		reads.Add(1)
+		return bytes, nil
+	}
+	var loaders sync.WaitGroup
+	modules := make(chan *wasmhost.Module, 50)
+	for range 50 {
+		loaders.Go(func() {
+			m, err := h.LoadStored(t.Context(), sha256.Sum256(bytes), read)
+			if assert.NoError(t, err) {
+				modules <- m
+			}
+		})
+	}
+	loaders.Wait()
+	require.EqualValues(t, 1, reads.Load())
+	close(modules)
+	for m := range modules {
+		require.NoError(t, m.Close(t.Context()))
+	}
+	m, err := h.LoadStored(t.Context(), sha256.Sum256(bytes), read)
+	require.NoError(t, err)
+	require.NoError(t, m.Close(t.Context()))
+	require.EqualValues(t, 2, reads.Load(), "nobody had it any more")
+}
+
+func TestStoredBytesThatCannotBeHadFailThisLoadOnly(t *testing.T) {
+	h := newHost(t, wasmhost.Config{})
+	bytes := Guest(Unreachable).Bytes()
+	sum := sha256.Sum256(bytes)
+	gone := errors.New("the disk is gone")
+	_, err := h.LoadStored(t.Context(), sum, func(context.Context) ([]byte, error) { return nil, gone })
+	require.ErrorIs(t, err, gone)
+	_, err = h.LoadStored(t.Context(), sum, func(context.Context) ([]byte, error) { return []byte("others"), nil })
+	require.ErrorContains(t, err, "SHA-256")
+	_, err = h.LoadStored(t.Context(), sha256.Sum256(nil), func(context.Context) ([]byte, error) { return nil, nil })
+	require.ErrorContains(t, err, "WebAssembly")
+
+	m, err := h.LoadStored(t.Context(), sum, func(context.Context) ([]byte, error) { return bytes, nil })
+	require.NoError(t, err)
+	require.NoError(t, m.Close(t.Context()))
+}
