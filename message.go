@@ -30,6 +30,9 @@ type Message struct {
 	Redeliveries uint32
 }
 
+// TopicPartition names the partition that the message came from.
+func (m *Message) TopicPartition() TopicPartition { return TopicPartition{m.Topic, m.Partition} }
+
 // Size is the payload, key and headers in bytes: what counts against
 // BATCH_BYTES.
 func (m *Message) Size() int64 {

@@ -20,7 +20,6 @@ const maxOut = 2
 // A batch belongs to the caller once Next has returned it: the batcher keeps
 // no reference to it and never uses its memory again.
 type Batcher struct {
-	policy  Policy
 	fetcher Fetcher
 
 	// progress holds a token when Completed or Stop has changed something that
@@ -28,6 +27,8 @@ type Batcher struct {
 	progress chan struct{}
 
 	mu      sync.Mutex
+	policy  Policy
+	size    int // Policy.Size as it was given
 	current collection
 	behind  []graphmill.Fetch // fetched, but behind the border of the last batch
 	out     int               // batches handed out and not completed
@@ -55,7 +56,7 @@ func New(p Policy, f Fetcher) *Batcher {
 	p.Size = max(p.Size, 1)
 	p.Bytes = max(p.Bytes, 1)
 	p.Interval = max(p.Interval, 1)
-	return &Batcher{policy: p, fetcher: f, progress: make(chan struct{}, 1)}
+	return &Batcher{policy: p, size: p.Size, fetcher: f, progress: make(chan struct{}, 1)}
 }
 
 // Next returns the next batch. It waits while two batches are out already.
@@ -92,7 +93,7 @@ func (b *Batcher) Next(ctx context.Context) (graphmill.Batch, error) {
 			return graphmill.Batch{}, err
 		}
 		fetchCtx, f := b.takeOff(ctx)
-		room := b.policy.Size - len(b.current.messages)
+		room := max(1, b.policy.Size-len(b.current.messages)) // Limit may have made it small meanwhile
 		b.mu.Unlock()
 
 		fetches, err := b.fetcher.Fetch(fetchCtx, room)
@@ -165,6 +166,17 @@ func (b *Batcher) close(reason graphmill.CloseReason) graphmill.Batch {
 	b.haltClock()
 	b.out++
 	return b.current.batch(reason)
+}
+
+// Limit makes batches smaller than Policy.Size, from the one that is being
+// collected on; what that holds already stays. 0 lifts the limit.
+func (b *Batcher) Limit(size int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.policy.Size = b.size
+	if size > 0 {
+		b.policy.Size = min(size, b.size)
+	}
 }
 
 // Completed says that the oldest batch that is out has been committed and

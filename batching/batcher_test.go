@@ -108,6 +108,28 @@ func TestBatchAsksTheSourceForNoMoreThanItCanHold(t *testing.T) {
 	})
 }
 
+func TestALimitMakesBatchesSmallerForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, policy(6, 1000))
+		c := b.next(t.Context())
+		b.feed.push(messages(0, 0, 4, 1))
+		synctest.Wait()
+		b.b.Limit(2) // four are collected already
+		b.feed.push(messages(0, 4, 9, 1))
+		require.Len(t, (<-c).batch.Messages, 5, "what is collected stays, and the next message closes it")
+		b.b.Completed()
+		require.Equal(t, []int64{5, 6}, offsets(b.get().batch))
+		b.b.Limit(100)
+		b.b.Completed()
+		require.Equal(t, []int64{7, 8, 9, 10, 11, 12}, offsets(b.get().batch), "never more than the policy says")
+		b.b.Completed()
+		b.b.Limit(1)
+		b.b.Limit(0)
+		b.feed.push(messages(0, 13, 6, 1))
+		require.Len(t, b.get().batch.Messages, 6)
+	})
+}
+
 func TestBatchIsClosedByBytes(t *testing.T) {
 	for _, c := range []struct {
 		name  string

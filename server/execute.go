@@ -29,7 +29,7 @@ func (r *run) apply(source sources.Source, j *job) (err error) {
 		return err
 	}
 	r.observed.count(j)
-	if len(j.batch.Messages) > 0 {
+	if len(j.batch.Messages) > 0 && !j.partial {
 		r.applied.Add(1)
 	}
 	r.acknowledged(j.batch.Positions)
@@ -47,7 +47,8 @@ func (r *run) logBatch(j *job) {
 		"statements", j.executed.Statements, "sent", j.executed.Sent, "first", positionsText(j.first), "last", positionsText(j.batch.Positions))
 }
 
-// executeBatch runs the transaction until it is committed. A batch without
+// executeBatch runs the transaction until it is committed, one attempt after the
+// other: the lane never has two transactions. A batch without
 // statements needs none.
 func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 	if len(j.output.Statements) == 0 {
@@ -89,12 +90,17 @@ func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 
 // retry decides what becomes of a batch whose transaction has failed.
 type retry struct {
-	r         *run
-	j         *job
-	conflicts int
-	rivalry   *pauses
-	outage    *pauses
+	r          *run
+	j          *job
+	conflicts  int
+	unfamiliar int
+	rivalry    *pauses
+	outage     *pauses
 }
+
+// unfamiliarTries is how often a batch is executed in all that the database
+// refuses by an error which nobody knows, before its messages are to blame.
+const unfamiliarTries = 3
 
 func (r *run) newRetry(j *job) *retry {
 	return &retry{r: r, j: j, rivalry: conflictPauses(r.st.srv.cfg.RetryInterval), outage: outagePauses()}
@@ -103,7 +109,19 @@ func (r *run) newRetry(j *job) *retry {
 // after returns when the same statements are to be tried again. An error says
 // that they are not.
 func (t *retry) after(f *graphmill.Fault) error {
+	if f.Unknown {
+		t.r.observed.unknownCommit()
+		t.r.st.log.Warn("a commit may have been done; the batch is executed again, and may be in the graph twice then",
+			"reason", f.Code, "text", describe(f), "first", positionsText(t.j.first))
+	}
 	switch {
+	case f.Class == graphmill.FaultTooBig && len(t.j.batch.Messages) > 1:
+		return &tooBig{f}
+	case f.Class == graphmill.FaultTooBig:
+		return t.r.lane.blame(t.j, tooBigAlone(f))
+	case f.Class == graphmill.FaultMessage && f.Unfamiliar && t.unfamiliar+1 < unfamiliarTries:
+		t.unfamiliar++
+		return t.r.pause(t.j, t.r.preparing, t.outage.next())
 	case f.Class != graphmill.FaultTransient:
 		return t.r.lane.blame(t.j, f)
 	case f.Outage:

@@ -81,6 +81,16 @@ func exhausted(f *graphmill.Fault, attempts int) *graphmill.Fault {
 	}
 }
 
+// tooBigAlone is the fault of a message that is too big for a transaction of its
+// own.
+func tooBigAlone(f *graphmill.Fault) *graphmill.Fault {
+	return &graphmill.Fault{
+		Class: graphmill.FaultMessage, Code: f.Code, Message: 0, Err: f.Err,
+		Text: "what came of this message alone is too big for one transaction: " + f.Text,
+		Next: "give transactions of the database more memory or time, or let the transformation make less of the message",
+	}
+}
+
 // reported is the fault of a transformation's own report.
 func reported(f graphmill.Failure) *graphmill.Fault {
 	return &graphmill.Fault{

@@ -15,6 +15,10 @@ type job struct {
 	batch graphmill.Batch
 	first []graphmill.Position // where the batch begins in each of its partitions
 
+	// partial says that it is a part of a batch that was cut, and that another job
+	// holds the rest.
+	partial bool
+
 	// Set by the transformation.
 	transformed bool
 	output      graphmill.Output
@@ -33,6 +37,7 @@ type job struct {
 	cancel context.CancelCauseFunc
 	idle   context.Context // within ctx: of pauses, and of waiting for somebody who is away
 	hurry  context.CancelCauseFunc
+	size   int           // its messages
 	done   chan struct{} // closed when err is set
 	err    error
 }
@@ -57,7 +62,7 @@ func (j *job) without(partitions []graphmill.TopicPartition) {
 	kept := make([]int, len(j.batch.Messages)) // the new index of each message
 	n := 0
 	for i, m := range j.batch.Messages {
-		if gone[graphmill.TopicPartition{Topic: m.Topic, Partition: m.Partition}] {
+		if gone[m.TopicPartition()] {
 			j.batch.Bytes -= m.Size()
 			kept[i] = -1
 			continue
@@ -151,6 +156,7 @@ func (j *job) dropped() int {
 func (j *job) begin(ctx context.Context) {
 	j.ctx, j.cancel = context.WithCancelCause(ctx)
 	j.idle, j.hurry = context.WithCancelCause(j.ctx)
+	j.size = len(j.batch.Messages)
 	j.done = make(chan struct{})
 	j.err = nil
 }

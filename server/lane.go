@@ -40,6 +40,8 @@ type lane struct {
 	taken     int    // batches with messages that were handed out and not dropped
 	collected bool   // the batcher has nothing more
 	broken    error  // why not, if that is not what was asked for
+	size      int    // messages of a batch for now, since one was too big; 0: as the definition says
+	good      int    // full batches of that size that were applied
 
 	collecting time.Time // when the lane began to wait for the batch that is being collected; zero: none is
 
@@ -195,7 +197,7 @@ func (l *lane) collect() {
 	case err == nil:
 		l.r.observed.metrics.batchClosed(&batch, time.Since(l.collecting))
 		l.collecting = time.Time{}
-		l.queue = append(l.queue, &job{batch: batch, first: l.advance(batch.Positions)})
+		l.queue = append(l.queue, l.fitting(&job{batch: batch, first: l.advance(batch.Positions)})...)
 		if len(batch.Messages) > 0 {
 			l.taken++
 		}
@@ -254,6 +256,14 @@ func (l *lane) reap() error {
 		return nil
 	}
 	l.executing = nil
+	var big *tooBig
+	switch {
+	case j.err == nil:
+		l.grow(j.size)
+	case errors.As(j.err, &big):
+		l.halve(j, big.fault, l.queue)
+		return nil
+	}
 	return j.err
 }
 
@@ -271,7 +281,7 @@ func (l *lane) execute(j *job) error {
 	j.begin(l.r.ctx)
 	go func() {
 		err := l.r.apply(l.source, j)
-		if err == nil {
+		if err == nil && !j.partial {
 			l.batcher.Completed()
 		}
 		j.end(err)

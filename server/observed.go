@@ -36,6 +36,7 @@ type observed struct {
 	instances   int // made since the run began
 	batch       *graphmill.BatchStatus
 	lastFailure *graphmill.FailureStatus
+	batchSize   int // for now; 0: as the definition says
 	counters    graphmill.Counters
 }
 
@@ -53,6 +54,7 @@ func (o *observed) describe(status *graphmill.StreamStatus) {
 	defer o.mu.Unlock()
 	status.Module = o.module
 	status.LastFailure = o.lastFailure
+	status.BatchSize = o.batchSize
 	status.Counters = o.counters
 	status.Counters.BatchesClosed = maps.Clone(o.counters.BatchesClosed)
 	if o.batch != nil {
@@ -233,6 +235,27 @@ func (o *observed) retried(kind retryKind) {
 	}
 }
 
+// unknownCommit notes a commit of which nobody knows whether it was done.
+func (o *observed) unknownCommit() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.counters.UnknownCommits++
+}
+
+// split notes that a batch was cut in two.
+func (o *observed) split() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.counters.Splits++
+}
+
+// setBatchSize notes how many messages close a batch for now.
+func (o *observed) setBatchSize(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.batchSize = n
+}
+
 // counted returns the counters, but for batches by reason.
 func (o *observed) counted() graphmill.Counters {
 	o.mu.Lock()
@@ -251,8 +274,10 @@ func (o *observed) count(j *job) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c := &o.counters
-	c.Batches++
-	c.BatchesClosed[j.batch.Closed.String()]++
+	if !j.partial {
+		c.Batches++
+		c.BatchesClosed[j.batch.Closed.String()]++
+	}
 	c.Messages += int64(len(j.batch.Messages))
 	c.Statements += int64(j.executed.Statements)
 	c.StatementsSent += int64(j.executed.Sent)

@@ -70,7 +70,9 @@ func (l *lane) serve(rev *revocation) {
 			}
 		}
 		if j.empty() {
-			l.batcher.Completed()
+			if !j.partial {
+				l.batcher.Completed()
+			}
 			continue
 		}
 		kept = append(kept, j)
@@ -99,7 +101,8 @@ func (l *lane) finish(rev *revocation) {
 		j.cancel(errAbandoned)
 		<-j.done
 	}
-	if errors.Is(j.err, errAbandoned) {
+	var big *tooBig
+	if errors.Is(j.err, errAbandoned) || errors.As(j.err, &big) { // without the partitions it may be small enough
 		l.executing = nil
 		l.queue = append([]*job{j}, l.queue...)
 	}

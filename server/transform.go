@@ -100,6 +100,7 @@ func (l *lane) transform(j *job) {
 	}
 	ctx, done := l.interruptible()
 	defer done()
+	fresh := l.instance == nil
 	began := time.Now()
 	out, err := l.call(ctx, j.batch.Messages)
 	l.r.observed.transformed(l.instance, time.Since(began))
@@ -109,6 +110,8 @@ func (l *lane) transform(j *job) {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return
+	case outOfMemory(err) && !fresh:
+		return // batches before may have filled it: once more, in a fresh instance
 	case err != nil:
 		j.refuse(err)
 	case len(out.Failures) > 0:
@@ -161,8 +164,12 @@ func (l *lane) guestLog(level slog.Level, text string) {
 }
 
 // refused is what becomes of a job that could not be transformed, now that its
-// turn has come: another try after a pause, or the end of the stream.
+// turn has come: it is cut, or tried again after a pause, or ends the stream.
 func (l *lane) refused(j *job) error {
+	if f := j.overLimit(); f != nil {
+		l.halve(j, f, l.queue[1:])
+		return nil
+	}
 	if j.retryAt.IsZero() || j.tries == transformTries {
 		return l.blame(j, j.refused)
 	}
@@ -193,12 +200,12 @@ func (l *lane) blame(j *job, err error) error {
 		return err
 	}
 	failure := graphmill.FailureStatus{At: now(), Code: f.Code, Text: describe(f), Positions: j.first}
-	if f.Class == graphmill.FaultMessage || f.Class == graphmill.FaultTooBig {
+	if f.Class == graphmill.FaultMessage {
 		named := *f
 		named.Text = fmt.Sprintf("%s, in the batch that begins at %s", f.Text, positionsText(j.first))
 		if f.Message >= 0 && f.Message < len(j.batch.Messages) {
-			m := j.batch.Messages[f.Message]
-			tp, offset := graphmill.TopicPartition{Topic: m.Topic, Partition: m.Partition}, m.Offset
+			m := &j.batch.Messages[f.Message]
+			tp, offset := m.TopicPartition(), m.Offset
 			named.Text = fmt.Sprintf("%s (look first at message %s@%d)", named.Text, tp, offset)
 			failure.Message, failure.Offset = &tp, &offset
 		}
