@@ -48,8 +48,8 @@ func (r *run) logBatch(j *job) {
 }
 
 // executeBatch runs the transaction until it is committed, one attempt after the
-// other: the lane never has two transactions. A batch without
-// statements needs none.
+// other: the lane never has two transactions. A batch without statements needs
+// none.
 func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 	if len(j.output.Statements) == 0 {
 		return graphmill.Executed{}, nil
@@ -111,7 +111,7 @@ func (r *run) newRetry(j *job) *retry {
 func (t *retry) after(f *graphmill.Fault) error {
 	if f.Unknown {
 		t.r.observed.unknownCommit()
-		t.r.st.log.Warn("a commit may have been done; the batch is executed again, and may be in the graph twice then",
+		t.r.observed.news.warn("a commit may have been done; the batch is executed again, and may be in the graph twice then",
 			"reason", f.Code, "text", describe(f), "first", positionsText(t.j.first))
 	}
 	switch {
@@ -136,8 +136,11 @@ func (t *retry) after(f *graphmill.Fault) error {
 
 // retryKindOf says what an attempt after f is, for the metrics.
 func retryKindOf(f *graphmill.Fault) retryKind {
-	if f.Outage {
+	switch {
+	case f.Outage:
 		return retryOutage
+	case f.Class == graphmill.FaultMessage:
+		return retryUnfamiliar
 	}
 	return retryConflict
 }

@@ -35,11 +35,12 @@ type retryKind string
 const (
 	retryConflict       retryKind = "conflict"       // a transaction that lost against another
 	retryOutage         retryKind = "outage"         // a transaction after the database had been away
+	retryUnfamiliar     retryKind = "unfamiliar"     // an error of the database that nobody knows
 	retryTransformation retryKind = "transformation" // failures that the transformation calls worth another try
 	retryAcknowledge    retryKind = "acknowledge"    // an acknowledgement that the broker did not take
 )
 
-var retryKinds = []retryKind{retryConflict, retryOutage, retryTransformation, retryAcknowledge}
+var retryKinds = []retryKind{retryConflict, retryOutage, retryUnfamiliar, retryTransformation, retryAcknowledge}
 
 // Buckets of the histograms. There is one series a bucket, stage and stream, so
 // they are few.
@@ -86,7 +87,7 @@ func newMetrics(version string) *metrics {
 		statements:       counter("statements_executed_total", "Statements of transformations that were executed and committed."),
 		sent:             counter("statements_sent_total", "Statements that were sent for them after coalescing, and committed."),
 		transactions:     counter("transactions_committed_total", "Transactions committed in the database."),
-		retries:          counter("retries_total", "Repeated attempts by kind: conflict, outage, transformation or acknowledge.", "kind"),
+		retries:          counter("retries_total", "Repeated attempts by kind: conflict, outage, unfamiliar, transformation or acknowledge.", "kind"),
 		failures:         counter("failures_total", "Batches that failed and runs that ended, by class and reason code.", "class", "code"),
 		replaced:         counter("transform_instances_replaced_total", "Instances of the transformation made anew during a run: after an error, for a batch that is handed over again, or for another version of the module."),
 		durations:        histogram("stage_duration_seconds", "Time of each stage: fetch (waiting for the broker), batch (from when the lane begins to wait for one to its close), transform, execute (a transaction, also one that fails), acknowledge.", stageBuckets, "stage"),

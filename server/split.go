@@ -49,7 +49,7 @@ func outOfMemory(err error) bool {
 // behind it, which are cut to the same size.
 func (l *lane) halve(j *job, f *graphmill.Fault, rest []*job) {
 	size := (len(j.batch.Messages) + 1) / 2
-	l.r.st.log.Warn("a batch was too big and is cut in two", "reason", f.Code, "text", describe(f),
+	l.r.observed.news.warn("a batch was too big and is cut in two", "reason", f.Code, "text", describe(f),
 		"messages", len(j.batch.Messages), "first", positionsText(j.first), "messages_from_now_on", size)
 	l.r.observed.split()
 	l.resize(size)
