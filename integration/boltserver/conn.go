@@ -48,6 +48,7 @@ type conn struct {
 // result is what has not been pulled of a statement.
 type result struct {
 	rows   [][]any
+	kind   string // of statement, where the hook has said it
 	failed *Failure
 }
 

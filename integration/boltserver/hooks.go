@@ -39,9 +39,11 @@ type Reply struct {
 
 	Cut Cut
 
-	// Fields and Rows are the result of a statement. Of OnRun only.
+	// Fields and Rows are the result of a statement, Type what it tells of
+	// itself: "r", "w", "rw" or "s" for a change of the schema. Of OnRun only.
 	Fields []string
 	Rows   [][]any
+	Type   string
 }
 
 // Cut says when to cut a connection.

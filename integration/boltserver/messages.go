@@ -1,6 +1,7 @@
 package boltserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -142,7 +143,7 @@ func (c *conn) run(m structure) error {
 		c.auto = tx
 	}
 	tx.Statements = append(tx.Statements, statement)
-	c.results = append(c.results, &result{rows: reply.Rows, failed: reply.LateFailure})
+	c.results = append(c.results, &result{rows: reply.Rows, kind: reply.Type, failed: reply.LateFailure})
 	if reply.Cut == CutAfter {
 		if c.auto != nil {
 			c.end(true)
@@ -188,7 +189,7 @@ func (c *conn) pull(m structure) error {
 	if len(r.rows) > 0 {
 		return c.success(map[string]any{"has_more": true})
 	}
-	summary := map[string]any{"type": statementType(c), "t_last": 0, "db": "neo4j"}
+	summary := map[string]any{"type": cmp.Or(r.kind, statementType(c)), "t_last": 0, "db": "neo4j"}
 	if c.auto != nil {
 		summary["bookmark"] = fmt.Sprintf("boltserver:%d", c.auto.ID)
 		c.end(true)

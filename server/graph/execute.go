@@ -113,7 +113,7 @@ func (s *Sink) transact(ctx context.Context, p *plan, sends []send) (*failure, e
 	for k := range sends {
 		result, err := tx.Run(reach, sends[k].query, sends[k].params)
 		if err == nil {
-			err = s.consume(reach, result)
+			_, err = s.consume(reach, result)
 		}
 		if err != nil {
 			first := &p.work.Statements[sends[k].first]

@@ -20,6 +20,7 @@ import (
 // Reason codes of faults. They stand in a stream's status, so they are stable.
 const (
 	codeMessage      = "message"
+	codeNotAllowed   = "not_allowed"
 	codeConflict     = "conflict"
 	codeTooBig       = "too_big"
 	codeUnreachable  = "database_unreachable"

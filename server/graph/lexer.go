@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -38,11 +39,16 @@ func (t token) word(w string) bool { return t.kind == tokenWord && strings.Equal
 // differ at the edges (which characters may stand in a name, what ends a
 // comment), and a guess there could change what the text does.
 func lex(text string) (tokens []token, why string) {
-	if !utf8.ValidString(text) {
-		return nil, "the text is not valid UTF-8"
-	}
 	if hasUnicodeEscape(text) {
 		return nil, `a \u escape may stand for a quote or a bracket`
+	}
+	return lexAsItStands(text)
+}
+
+// lexAsItStands is lex without a thought for \u escapes.
+func lexAsItStands(text string) (tokens []token, why string) {
+	if !utf8.ValidString(text) {
+		return nil, "the text is not valid UTF-8"
 	}
 	l := lexer{text: text}
 	for l.at < len(text) && l.why == "" {
@@ -57,17 +63,32 @@ func lex(text string) (tokens []token, why string) {
 // hasUnicodeEscape looks for \uXXXX anywhere. Neo4j replaces these before it
 // looks for tokens, in comments and names too.
 func hasUnicodeEscape(text string) bool {
-	for {
-		_, after, found := strings.Cut(text, `\u`)
-		if !found {
-			return false
-		}
-		text = after
-		digits := strings.TrimLeft(after, "u")
-		if len(digits) >= 4 && strings.Trim(digits[:4], "0123456789abcdefABCDEF") == "" {
+	for i := strings.Index(text, `\u`); i >= 0; {
+		if _, size := unicodeEscape(text[i:]); size > 0 {
 			return true
 		}
+		next := strings.Index(text[i+2:], `\u`)
+		if next < 0 {
+			return false
+		}
+		i += 2 + next
 	}
+	return false
+}
+
+// unicodeEscape reads \uXXXX at the front of s, with any number of u's. size is
+// 0 where there is none.
+func unicodeEscape(s string) (r rune, size int) {
+	digits := strings.TrimLeft(s[1:], "u")
+	size = len(s) - len(digits) + 4
+	if len(digits) < 4 || s[1] != 'u' {
+		return 0, 0
+	}
+	n, err := strconv.ParseUint(digits[:4], 16, 16)
+	if err != nil {
+		return 0, 0
+	}
+	return rune(n), size
 }
 
 type lexer struct {

@@ -42,6 +42,10 @@ func TestNeo4j(t *testing.T) {
 	t.Run("CoalescedFormGivesTheSameGraph", db.testSameGraph)
 	t.Run("MixedTextsGiveTheSameGraph", db.testSameGraphOfMixes)
 	t.Run("TextIndexes", db.testTextIndexes)
+	t.Run("ForbiddenTextsWouldRun", db.testForbiddenWouldRun)
+	t.Run("ForbiddenTextsDoNotRun", db.testForbidden)
+	t.Run("TextsThatLookForbiddenRun", db.testPermitted)
+	t.Run("AllowedTextsRun", db.testAllowed)
 	t.Run("Metadata", db.testMetadata)
 	t.Run("Faults", db.testFaults)
 	t.Run("Deadlock", db.testDeadlock)
@@ -52,6 +56,12 @@ func TestNeo4j(t *testing.T) {
 }
 
 func (db *database) login(c *graph.Config) { c.User, c.Password = db.User(), db.Password() }
+
+func (db *database) session(t *testing.T) neo4j.SessionWithContext {
+	session := db.driver.NewSession(t.Context(), neo4j.SessionConfig{})
+	t.Cleanup(func() { session.Close(context.Background()) })
+	return session
+}
 
 // ask runs a statement and returns its rows.
 func (db *database) ask(t *testing.T, query string, params map[string]any) [][]any {

@@ -29,10 +29,11 @@ type send struct {
 type use struct {
 	text  string
 	hash  textHash
+	first int // index of its first statement
 	count int // statements
 	run   int // the longest run
 
-	verdict verdict // of a text that is coalesced
+	verdict verdict // as far as it is known
 	why     string  // not empty: one by one, for this reason
 }
 
@@ -55,15 +56,22 @@ func (s *Sink) planWork(ctx context.Context, w graphmill.Work) (*plan, error) {
 	p.group()
 	database := s.database(w.Database)
 	for _, u := range p.uses {
+		if n, no := refused(needsOf(u.text), database, w.Allow); no {
+			return nil, notAllowed(n, &w.Statements[u.first])
+		}
+	}
+	for _, u := range p.uses {
+		if err := s.decide(ctx, w.Stream, database, u); err != nil {
+			return nil, err
+		}
+		if n, no := refused(u.verdict.needs(), database, w.Allow); no {
+			return nil, notAllowed(n, &w.Statements[u.first])
+		}
 		switch {
 		case !w.Coalesce:
 			u.why = "COALESCE is off"
 		case u.run < 2:
 			u.why = whyNoRun
-		default:
-			if err := s.decide(ctx, w.Stream, database, u); err != nil {
-				return nil, err
-			}
 		}
 	}
 	for i := 0; i < len(p.of); {
@@ -108,7 +116,7 @@ func (p *plan) group() {
 		u := byQuery[query]
 		if u == nil {
 			if u = byText[query.Text]; u == nil {
-				u = &use{text: query.Text, hash: sha256.Sum256([]byte(query.Text))}
+				u = &use{text: query.Text, hash: sha256.Sum256([]byte(query.Text)), first: i}
 				byText[query.Text] = u
 				p.uses = append(p.uses, u)
 			}

@@ -142,11 +142,11 @@ func TestWhatIsNotCoalesced(t *testing.T) {
 		why        string
 		explained  int // in two batches
 	}{
-		{"with COALESCE off", boltserver.Hooks{}, true, rated(3), "COALESCE is off", 0},
+		{"with COALESCE off", boltserver.Hooks{}, true, rated(3), "COALESCE is off", 2},
 		{"statements that never stand side by side", boltserver.Hooks{}, false,
-			[]graphmill.Statement{rated(1)[0], plainly("CREATE (:A)", 0), rated(1)[0], plainly("CREATE (:A)", 0), rated(1)[0]}, "never stands twice in a row", 0},
+			[]graphmill.Statement{rated(1)[0], plainly("CREATE (:A)", 0), rated(1)[0], plainly("CREATE (:A)", 0), rated(1)[0]}, "never stands twice in a row", 2},
 		{"a text of which the tokens speak against it", boltserver.Hooks{}, false,
-			slices.Repeat([]graphmill.Statement{plainly("MATCH (__gm) DELETE __gm", 0)}, 3), "uses the name __gm", 0},
+			slices.Repeat([]graphmill.Statement{plainly("MATCH (__gm) DELETE __gm", 0)}, 3), "uses the name __gm", 1},
 		{"a text that the database refuses", refuse("", syntax), false, rated(3), "Neo.ClientError.Statement.SyntaxError: no such thing", 0},
 		{"a text of which it refuses the coalesced form", refuse("UNWIND", syntax), false, rated(3), "refuses the coalesced form: Neo.ClientError", 1},
 		{"a text that takes too long to plan", refuse("UNWIND", "Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration"), false, rated(3), "TimedOut", 1},

@@ -176,7 +176,7 @@ func (s *Sink) Verify(ctx context.Context, database string) error {
 	defer s.closeSession(reach, session)
 	result, err := autocommit(reach, session, "RETURN 1 AS reached", nil)
 	if err == nil {
-		err = s.consume(reach, result)
+		_, err = s.consume(reach, result)
 	}
 	if err != nil {
 		return s.fault(ctx, stageReach, err, graphmill.WholeBatch)
@@ -316,13 +316,13 @@ func isLeftover(err error) bool {
 // consume reads a result to its end, so that an error shows here and not at the
 // next call. The answer to PULL is on its way already: it costs no round trip,
 // unless there are more rows than fetchSize.
-func (s *Sink) consume(ctx context.Context, result neo4j.ResultWithContext) error {
+func (s *Sink) consume(ctx context.Context, result neo4j.ResultWithContext) (neo4j.ResultSummary, error) {
 	summary, err := result.Consume(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.observe(summary.Server())
-	return nil
+	return summary, nil
 }
 
 // observe remembers which server answers. Another version may read texts

@@ -24,6 +24,20 @@ type verdict struct {
 	why    string // not empty: one by one, for this reason
 	query  string // else: the coalesced form
 	params []string
+
+	// schema says that the database calls the text one that changes the schema
+	// or the set-up.
+	schema bool
+}
+
+// needs tells what the database says that a text does beside reading and writing
+// data. The tokens say so first; but a procedure of somebody's own has a name
+// that means nothing here.
+func (v verdict) needs() []need {
+	if !v.schema {
+		return nil
+	}
+	return []need{{what: "what the database calls a change of the schema or the set-up", allow: graphmill.AllowSchema}}
 }
 
 // A text is examined only once it has stood in this many batches, or this many
@@ -125,8 +139,8 @@ func (v *verdicts) keep(key verdictKey, got verdict) {
 	v.known.put(key, got, cost)
 }
 
-// decide fills in how a text that stands in runs is executed. An error is a
-// fault of the server, never one of the text.
+// decide fills in how a text is executed, and what the database says that it
+// does. An error is a fault of the server, never one of the text.
 func (s *Sink) decide(ctx context.Context, stream, database string, u *use) error {
 	key := verdictKey{database, u.hash}
 	if got, ok := s.verdicts.get(key); ok {
@@ -166,13 +180,9 @@ func (s *Sink) decide(ctx context.Context, stream, database string, u *use) erro
 	}
 }
 
-// judge reaches a verdict on a text. The tokens are looked at first; then the
-// database has to accept the text as it is and in its coalesced form.
+// judge reaches a verdict on a text. The database has to accept the text as it is
+// and in its coalesced form.
 func (s *Sink) judge(ctx context.Context, database, text string) (verdict, error) {
-	c, why := coalesce(text)
-	if why != "" {
-		return verdict{why: why}, nil
-	}
 	reach, cancel := s.bound(ctx, s.limit())
 	defer cancel()
 	session := s.session(reach, database, nil)
@@ -180,41 +190,47 @@ func (s *Sink) judge(ctx context.Context, database, text string) (verdict, error
 
 	// The plain text is explained without its parameters: with those of the
 	// statement at hand a value of the wrong type would speak against the text.
-	why, err := s.explain(ctx, reach, session, text, nil)
+	schema, why, err := s.explain(ctx, reach, session, text, nil)
 	if err != nil || why != "" {
 		return verdict{why: why}, err
 	}
-	why, err = s.explain(ctx, reach, session, c.query, map[string]any{rowsParameter: []any{}})
+	c, why := coalesce(text)
+	if why != "" {
+		return verdict{why: why, schema: schema}, nil
+	}
+	_, why, err = s.explain(ctx, reach, session, c.query, map[string]any{rowsParameter: []any{}})
 	switch {
 	case err != nil:
 		return verdict{}, err
 	case why != "":
-		return verdict{why: "the database refuses the coalesced form: " + why}, nil
+		return verdict{why: "the database refuses the coalesced form: " + why, schema: schema}, nil
 	}
 	indexes, err := s.typedIndexes(ctx, reach, session, database)
 	if err != nil {
 		return verdict{}, err
 	}
 	if why := indexes.affect(c); why != "" {
-		return verdict{why: why}, nil
+		return verdict{why: why, schema: schema}, nil
 	}
-	return verdict{query: c.query, params: c.params}, nil
+	return verdict{query: c.query, params: c.params, schema: schema}, nil
 }
 
-// explain asks the database to plan a text. why tells that it refuses the text;
-// err is any other fault.
-func (s *Sink) explain(ctx, reach context.Context, session neo4j.SessionWithContext, text string, params map[string]any) (why string, err error) {
+// explain asks the database to plan a text. schema tells that the text would
+// change more than data, why that the database refuses it; err is any other
+// fault.
+func (s *Sink) explain(ctx, reach context.Context, session neo4j.SessionWithContext, text string, params map[string]any) (schema bool, why string, err error) {
 	result, err := autocommit(reach, session, "EXPLAIN "+text, params, neo4j.WithTxTimeout(s.cfg.TransactionTimeout))
+	var summary neo4j.ResultSummary
 	if err == nil {
-		err = s.consume(reach, result)
+		summary, err = s.consume(reach, result)
 	}
 	if err == nil {
-		return "", nil
+		return summary.StatementType() == neo4j.StatementTypeSchemaWrite, "", nil
 	}
 	err = s.fault(ctx, stageRun, err, graphmill.WholeBatch)
 	var f *graphmill.Fault
 	if errors.As(err, &f) && (f.Class == graphmill.FaultMessage || f.Class == graphmill.FaultTooBig) {
-		return f.Text, nil
+		return false, f.Text, nil
 	}
-	return "", err
+	return false, "", err
 }
