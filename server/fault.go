@@ -8,6 +8,10 @@ import (
 	"github.com/graphmill/graphmill"
 )
 
+// codeNotAllowed is the reason code of a statement that the stream's ALLOW does
+// not permit. What mends it is not what mends other faults of messages.
+const codeNotAllowed = "not_allowed"
+
 // codeInternal is the reason code of a defect or a failing disk.
 const codeInternal = "internal"
 
@@ -56,7 +60,7 @@ func refusal(f *graphmill.Fault) *graphmill.Error {
 // reasonOf makes a fault the reason of the state failed.
 func reasonOf(stream string, f *graphmill.Fault) *graphmill.Reason {
 	code := f.Code
-	if f.Class == graphmill.FaultMessage {
+	if f.Class == graphmill.FaultMessage && f.Code != codeNotAllowed {
 		code = "message"
 	}
 	reason := &graphmill.Reason{Code: code, Text: describe(f), Since: now(), NextStep: f.Next}
