@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 //go:generate go run openapi_gen.go
@@ -32,6 +33,14 @@ type Config struct {
 	// page that has pointed its own name at 127.0.0.1 is kept out. Right where
 	// the API is bound to loopback.
 	LocalOnly bool
+
+	// Metrics is what /metrics serves; nil: there is no such path.
+	Metrics prometheus.Gatherer
+
+	// MetricsAuth serves /metrics to callers with the token only, as all else.
+	// By default it is open to whoever may reach the server at all: its labels
+	// are names of streams and topics, and hold no data.
+	MetricsAuth bool
 
 	Logger *slog.Logger // nil: nothing is logged
 }
@@ -56,6 +65,7 @@ func New(engine Engine, cfg Config) (http.Handler, error) {
 	mux.MethodNotAllowed(s.methodNotAllowed(mux))
 
 	s.describe(mux)
+	s.serveMetrics(mux)
 	if err := s.serveDocs(mux); err != nil {
 		return nil, fmt.Errorf("describe the API: %w", err)
 	}
@@ -100,6 +110,7 @@ func (s *service) describe(mux chi.Router) {
 			Tags: []*huma.Tag{
 				{Name: "Modules", Description: "Uploaded transformations, in versions."},
 				{Name: "Streams", Description: "Definitions: source, batching, transformation, delivery."},
+				{Name: "Events", Description: "What happens to the streams, as it happens."},
 				{Name: "Probes", Description: "Whether the process lives and can work."},
 			},
 		},
@@ -113,6 +124,7 @@ func (s *service) describe(mux chi.Router) {
 	s.registerRun()
 	s.registerStreams()
 	s.registerCheck()
+	s.registerEvents()
 	s.registerProbes()
 	s.completeSchemas()
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/server"
+	"github.com/graphmill/graphmill/server/events"
 )
 
 // Engine is what the handlers ask of the server behind them; *server.Server is
@@ -46,6 +47,10 @@ type Engine interface {
 	// CheckStream reads beside the stream and executes nothing.
 	CheckStream(ctx context.Context, name string, r server.CheckRequest) ([]server.CheckBatch, error)
 	StreamStatus(ctx context.Context, name string) (graphmill.StreamStatus, error)
+
+	// Events begins to collect events for a reader, who closes the subscription;
+	// KindUnavailable where there are too many readers.
+	Events(ctx context.Context, f events.Filter) (*events.Subscription, error)
 
 	// Ready says why the server cannot do its work now; nil when it can.
 	Ready(ctx context.Context) error

@@ -125,6 +125,27 @@ StreamStatus.counters     Counts since its last start in this process.
 StreamStatus.rates        How fast it is.
 Rates.messages_per_second_10s  Messages acknowledged a second, over the last 10 seconds.
 Rates.messages_per_second_1m   Messages acknowledged a second, over the last minute.
+Event.id                  Where a reader may go on from; absent in an event of the type lagged.
+Event.at                  When it happened.
+Event.type                state, batches, failure, module, warning or lagged.
+Event.stream              The stream that it happened to.
+Event.state               Of type state: what it is in from here on.
+Event.batches             Of type batches: what has been done since the last such event.
+Event.failure             Of type failure: what has failed.
+Event.module              Of type module: what it transforms with from here on.
+Event.lagged              Of type lagged: how much is missing here.
+Event.text                Of type warning: what should be known.
+StateChange.state         The state.
+StateChange.reason        Why, where it is waiting or has failed.
+BatchesDone.since         When the first of these batches was done.
+BatchesDone.batches       Batches acknowledged.
+BatchesDone.messages      Messages in them.
+BatchesDone.bytes         Bytes of payload, keys and headers.
+BatchesDone.statements    Statements executed and committed.
+BatchesDone.statements_sent  Statements sent, after runs of equal texts were joined.
+BatchesDone.dropped       Messages for which the transformation returned nothing.
+BatchesDone.positions     How far the stream has come by them.
+Lagged.lost               Events of all streams that are missing; -1: not known.
 ModuleVersion.name        The module.
 ModuleVersion.version     Its version.
 ModuleVersion.sha256      SHA-256 of its bytes.

@@ -82,19 +82,15 @@ func (c *client) send(ctx context.Context, method, path, contentType string, bod
 
 // stream sends a body of so many bytes as it is read.
 func (c *client) stream(ctx context.Context, method, path, contentType string, body io.Reader, size int64, out any) error {
-	base, err := c.base()
-	if err != nil {
-		return err
-	}
 	limited := ctx
 	if method == http.MethodGet {
 		var cancel context.CancelFunc
 		limited, cancel = context.WithTimeout(ctx, c.readTimeout)
 		defer cancel()
 	}
-	req, err := http.NewRequestWithContext(limited, method, base.String()+path, body)
+	req, base, err := c.request(limited, method, path, body)
 	if err != nil {
-		return wrongUsage("--server is no address such as %s", defaultServer)
+		return err
 	}
 	if req.ContentLength = size; size == 0 {
 		req.Body = http.NoBody
@@ -102,7 +98,6 @@ func (c *client) stream(ctx context.Context, method, path, contentType string, b
 	if contentType != "" {
 		req.Header.Set("Content-Type", contentType)
 	}
-	req.Header.Set("User-Agent", "graphmill/"+version())
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return c.unreachable(ctx, base, err)
@@ -125,6 +120,45 @@ func (c *client) stream(ctx context.Context, method, path, contentType string, b
 		return c.notGraphmill(base, resp)
 	}
 	return nil
+}
+
+// request makes a request, with what all of them have in common.
+func (c *client) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, *url.URL, error) {
+	base, err := c.base()
+	if err != nil {
+		return nil, nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, base.String()+path, body)
+	if err != nil {
+		return nil, nil, wrongUsage("--server is no address such as %s", defaultServer)
+	}
+	req.Header.Set("User-Agent", "graphmill/"+version())
+	return req, base, nil
+}
+
+// open sends a GET whose answer, of the wanted media type, is read as it comes.
+// The caller closes its body.
+func (c *client) open(ctx context.Context, path, wanted string, header http.Header) (*http.Response, error) {
+	req, base, err := c.request(ctx, http.MethodGet, path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	resp, err := c.http.Do(req)
+	switch {
+	case err != nil:
+		return nil, c.unreachable(ctx, base, err)
+	case resp.StatusCode >= 400:
+		defer func() { _ = resp.Body.Close() }()
+		answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes)) // what cannot be read tells nothing
+		return nil, c.refused(base, resp, answer)
+	case mediaType(resp) != wanted:
+		defer func() { _ = resp.Body.Close() }()
+		return nil, c.notGraphmill(base, resp)
+	}
+	return resp, nil
 }
 
 func mediaType(resp *http.Response) string {

@@ -170,7 +170,7 @@ come back in a graph database in one transaction, and only then acknowledges.`,
 		}
 	}
 	add("server", a.serveCommand(), a.devCommand())
-	add("client", a.moduleCommand(), a.streamCommand(), a.produceCommand())
+	add("client", a.moduleCommand(), a.streamCommand(), a.eventsCommand(), a.produceCommand())
 	add("author", a.newCommand(), a.runCommand())
 	root.AddCommand(a.versionCommand())
 	root.InitDefaultHelpCmd()

@@ -28,6 +28,8 @@ type serveSettings struct {
 	dataDir string
 	noAuth  bool
 
+	metricsAuth bool
+
 	graph graphSettings
 
 	kafkaServers []string
@@ -63,6 +65,7 @@ func (s *serveSettings) add(fs *pflag.FlagSet) {
 	addPluginsDir(fs, &s.pluginsDir)
 	s.limits.add(fs)
 	fs.BoolVar(&s.noAuth, "insecure-no-auth", false, "serve beyond loopback, to everyone who can reach it")
+	fs.BoolVar(&s.metricsAuth, "metrics-auth", false, "serve /metrics to callers with the token only")
 	fs.Var(newOneOf(&s.logFormat, "text", "json"), "log-format", "how the log on standard error is written")
 	fs.Var(newOneOf(&s.logLevel, "info", "debug", "warn", "error"), "log-level", "what is logged")
 }
@@ -219,6 +222,7 @@ func (a *app) serve(ctx context.Context, s *serveSettings, broker *devBroker) (e
 		return err
 	}
 	apiConfig := api.Config{
+		MetricsAuth:    s.metricsAuth,
 		Version:        version(),
 		MaxModuleBytes: s.limits.maxModuleBytes(),
 		LocalOnly:      isLocalAddr(listener.Addr()),
@@ -251,6 +255,7 @@ func (a *app) serve(ctx context.Context, s *serveSettings, broker *devBroker) (e
 			return err
 		}
 	}
+	apiConfig.Metrics = engine.Metrics()
 	handler, err := api.New(engine, apiConfig)
 	if err != nil {
 		return err
@@ -285,6 +290,7 @@ func (s *serveSettings) engineConfig(sink graphmill.Sink, sinkName string, log *
 		DrainTimeout:     s.drainTimeout,
 		ConflictRetries:  retries,
 		RetryInterval:    time.Duration(s.retryInterval),
+		Version:          version(),
 		Logger:           log,
 	}
 }

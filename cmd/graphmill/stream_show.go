@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -71,7 +72,7 @@ func (a *app) showStream(ctx context.Context, c *client, out *output, name strin
 	}
 	return out.print(s, func(w io.Writer) error {
 		printDefinition(w, &s.Definition)
-		printStatus(w, &s.Status)
+		printStatus(w, &s.Status, time.Now())
 		return nil
 	})
 }
@@ -102,14 +103,37 @@ func printDefinition(w io.Writer, s *api.Stream) {
 	line(w, "created", "%s", timeText(s.CreatedAt))
 }
 
-func printStatus(w io.Writer, st *graphmill.StreamStatus) {
+// agoText says how long ago a moment was, in the largest unit that tells
+// something.
+func agoText(t, now time.Time) string {
+	d := now.Sub(t)
+	for _, u := range []struct {
+		unit      time.Duration
+		one, many string
+	}{
+		{24 * time.Hour, "day", "days"}, {time.Hour, "hour", "hours"}, {time.Minute, "minute", "minutes"}, {time.Second, "second", "seconds"},
+	} {
+		if n := int64(d / u.unit); n > 0 {
+			return count(n, u.one, u.many) + " ago"
+		}
+	}
+	return "just now" // also where the clocks of server and client differ
+}
+
+// whenText is a moment as people ask for it, and as logs tell it.
+func whenText(t, now time.Time) string {
+	return fmt.Sprintf("%s, %s", agoText(t, now), timeText(t))
+}
+
+func printStatus(w io.Writer, st *graphmill.StreamStatus, now time.Time) {
 	state := string(st.State)
 	if st.Standby {
 		state += " (standby: another server of the group has all partitions)"
 	}
 	line(w, "state", "%s", state)
 	if r := st.Reason; r != nil {
-		line(w, "reason", "%s: %s (since %s)", r.Code, r.Text, timeText(r.Since))
+		line(w, "reason", "%s: %s", r.Code, r.Text)
+		line(w, "since", "%s", whenText(r.Since, now))
 		if r.NextStep != "" {
 			line(w, "next step", "%s", r.NextStep)
 		}
@@ -120,20 +144,27 @@ func printStatus(w io.Writer, st *graphmill.StreamStatus) {
 	if b := st.CurrentBatch; b != nil {
 		retry := ""
 		if b.NextRetryAt != nil {
-			retry = ", tried again at " + b.NextRetryAt.Local().Format(time.TimeOnly)
+			retry = fmt.Sprintf(", tried again in %s", max(0, b.NextRetryAt.Sub(now)).Round(100*time.Millisecond))
 		}
 		line(w, "current batch", "%s, %s, attempt %d%s", count(b.Messages, "message", "messages"), count(b.Statements, "statement", "statements"), b.Attempt, retry)
 	}
 	n := st.Counters
 	line(w, "done", "%s in %s, %s sent as %d, %s dropped", count(n.Messages, "message", "messages"), count(n.Batches, "batch", "batches"),
 		count(n.Statements, "statement", "statements"), n.StatementsSent, count(n.Dropped, "message", "messages"))
+	if n.Since != nil {
+		line(w, "counted since", "its last start, %s", whenText(*n.Since, now))
+	}
+	if st.State == graphmill.StateRunning || st.Rates.MessagesPerSecond1m > 0 {
+		line(w, "rate", "%s messages/s over the last 10 s, %s over the last minute", rateText(st.Rates.MessagesPerSecond10s), rateText(st.Rates.MessagesPerSecond1m))
+	}
 	if n.Retries > 0 || n.Failures > 0 {
 		line(w, "trouble", "%s, %s", count(n.Retries, "retry", "retries"), count(n.Failures, "failed batch", "failed batches"))
 	}
 	if f := st.LastFailure; f != nil {
-		line(w, "last failure", "%s: %s: %s", timeText(f.At), f.Code, f.Text)
+		line(w, "last failure", "%s: %s", f.Code, f.Text)
+		line(w, "failed", "%s", whenText(f.At, now))
 		if f.Message != nil && f.Offset != nil {
-			line(w, "", "at %s offset %d", f.Message, *f.Offset)
+			line(w, "look first at", "%s offset %d", f.Message, *f.Offset)
 		}
 	}
 	printPartitions(w, st.Partitions)
@@ -151,11 +182,19 @@ func printPartitions(w io.Writer, partitions []graphmill.PartitionStatus) {
 		return fmt.Sprint(n)
 	}
 	fmt.Fprintln(w)
-	t := newTable(w, "partition", "position", "end", "lag")
+	t := newTable(w, "partition", "position", "end", "lag", "lane")
 	for _, p := range partitions {
-		t.AppendRow([]any{p.String(), known(p.Acknowledged), known(p.End), known(p.Lag)})
+		t.AppendRow([]any{p.String(), known(p.Acknowledged), known(p.End), known(p.Lag), known(int64(p.Lane))})
 	}
 	t.Render()
+}
+
+// rateText writes a rate with the digits that tell something.
+func rateText(perSecond float64) string {
+	if perSecond < 10 {
+		return strconv.FormatFloat(perSecond, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(perSecond, 'f', 0, 64)
 }
 
 func printTexts(w io.Writer, texts []graphmill.TextStatus) {
