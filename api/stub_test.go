@@ -15,6 +15,7 @@ import (
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
 	"github.com/graphmill/graphmill/server"
+	"github.com/graphmill/graphmill/server/events"
 )
 
 // stub stands in for the engine where a test is about HTTP alone, or needs an
@@ -29,6 +30,7 @@ type stub struct {
 	list   func() ([]server.StreamInfo, error)
 	check  func(string, server.CheckRequest) ([]server.CheckBatch, error)
 	ready  error
+	hub    *events.Hub
 }
 
 func (s *stub) PushModule(_ context.Context, r server.PushRequest) (server.PushResult, error) {
@@ -56,6 +58,10 @@ func (s *stub) Streams(context.Context) ([]server.StreamInfo, error) { return s.
 
 func (s *stub) CheckStream(_ context.Context, name string, r server.CheckRequest) ([]server.CheckBatch, error) {
 	return s.check(name, r)
+}
+
+func (s *stub) Events(_ context.Context, f events.Filter) (*events.Subscription, error) {
+	return s.hub.Subscribe(f)
 }
 
 func (s *stub) Ready(context.Context) error { return s.ready }
