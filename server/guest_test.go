@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	wt "github.com/graphmill/graphmill/wasmhost/wasmtest"
 )
@@ -39,7 +40,32 @@ const (
 // greeting is what obedient logs for each batch.
 const greeting = "handed a batch"
 
-func obedientModule(query string) wt.Module {
+func obedientModule(query string) wt.Module { return obedientThat(query, nil) }
+
+// vigilantVersion is obedient with a query of its own, which traps when it meets
+// a message that it has seen, or one from before it: the rule is that an
+// instance sees each message once, in the order of its partition.
+func vigilantVersion(version int) []byte {
+	return obedientThat(versionQuery(version), meetOnce()).Bytes()
+}
+
+func versionQuery(version int) string {
+	return fmt.Sprintf("CREATE (:Message {payload: $payload, offset: $offset, version: %d})", version)
+}
+
+// meetOnce keeps, for each partition, the offset that may come next at least.
+func meetOnce() []byte {
+	const next = 256 // eight bytes a partition, in front of the data
+	cell := wt.Cat(wt.LocalGet(record), load(20), wt.I32Const(8), i32Mul)
+	offset := wt.Cat(wt.LocalGet(record), i64Load(24))
+	return wt.Cat(
+		when(wt.Cat(offset, cell, i64Load(next), i64LtS), wt.Unreachable),
+		cell, offset, wt.I64Const(1), i64Add, i64Store(next),
+	)
+}
+
+// obedientThat is obedient and runs each for every message first.
+func obedientThat(query string, each []byte) wt.Module {
 	data := newLayout(28 + 16 + 16) // header, one query, its two names
 	text, payload, offset := data.add(query), data.add("payload"), data.add("offset")
 	told, flaky, hello := data.add("told to fail"), data.add("told to be flaky"), data.add(greeting)
@@ -57,7 +83,7 @@ func obedientModule(query string) wt.Module {
 	m.Imports = []wt.Import{log}
 	m.Memory = wt.Cat([]byte{0}, wt.U32(pages))
 	m.Funcs[1] = wt.Alloc(requestAt)
-	m.Funcs[2] = wt.Transform(say, obey(told, flaky, say))
+	m.Funcs[2] = wt.Transform(say, obey(told, flaky, say, each))
 	m.Funcs[2].Locals = []byte{wt.I32, wt.I32, wt.I32, wt.I32, wt.I32, wt.I32, wt.I32, wt.I32}
 	spin := wt.Transform(wt.Forever(), wt.Unreachable)
 	spin.Export = "loop"
@@ -92,7 +118,7 @@ const (
 )
 
 // obey is the body of the transformation: a loop over the messages.
-func obey(told, flaky uint32, say []byte) []byte {
+func obey(told, flaky uint32, say, each []byte) []byte {
 	get, set := wt.LocalGet, wt.LocalSet
 	add := func(local uint32, n int32) []byte {
 		return wt.Cat(get(local), wt.I32Const(n), wt.I32Add, set(local))
@@ -138,6 +164,7 @@ func obey(told, flaky uint32, say []byte) []byte {
 		wt.Block(wt.Loop(
 			get(index), get(request), load(8), i32Eq, wt.BrIf(1),
 			get(request), get(index), wt.I32Store(4), // the cursor
+			each,
 			get(request), get(record), load(0), wt.I32Add, set(payload),
 			get(record), load(4), set(size),
 			wt.I32Const(0), set(word),
@@ -192,8 +219,15 @@ func load(offset uint32) []byte { return wt.Cat([]byte{0x28, 2}, wt.U32(offset))
 // store8 stores the lowest byte.
 func store8(offset uint32) []byte { return wt.Cat([]byte{0x3a, 0}, wt.U32(offset)) }
 
+// i64Load and i64Store take an address and an offset.
+func i64Load(offset uint32) []byte  { return wt.Cat([]byte{0x29, 3}, wt.U32(offset)) }
+func i64Store(offset uint32) []byte { return wt.Cat([]byte{0x37, 3}, wt.U32(offset)) }
+
 // Instructions without immediates.
 var (
+	i32Mul     = []byte{0x6c}
+	i64LtS     = []byte{0x53}
+	i64Add     = []byte{0x7c}
 	i32Eq      = []byte{0x46}
 	i32GtU     = []byte{0x4b}
 	i32Sub     = []byte{0x6b}
