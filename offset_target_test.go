@@ -1,6 +1,7 @@
 package graphmill_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -52,5 +53,24 @@ func TestOffsetTargetsThatAreRefused(t *testing.T) {
 			require.Equal(t, "to", e.Field)
 			require.Less(t, len(e.Text), 200)
 		})
+	}
+}
+
+func TestPartitionOffsetsAsJSON(t *testing.T) {
+	for doc, p := range map[string]graphmill.PartitionOffsets{
+		`{"topic":"t","partition":1,"topic_id":"a","offset":3,"origin":"group","first":0,"end":9,"lag":6}`: {
+			TopicPartition: graphmill.TopicPartition{Topic: "t", Partition: 1}, TopicID: "a", Offset: 3, Origin: graphmill.OriginGroup, End: 9, Lag: 6,
+		},
+		`{"topic":"t","partition":0,"offset":7,"origin":"catalog","first":null,"end":null,"lag":null,"problem":{"code":"position_lost","text":"x"}}`: {
+			TopicPartition: graphmill.TopicPartition{Topic: "t"}, Offset: 7, Origin: graphmill.OriginCatalog, First: -1, End: -1, Lag: -1,
+			Problem: &graphmill.OffsetProblem{Code: "position_lost", Text: "x"},
+		},
+	} {
+		got, err := json.Marshal(p)
+		require.NoError(t, err)
+		require.JSONEq(t, doc, string(got))
+		var back graphmill.PartitionOffsets
+		require.NoError(t, json.Unmarshal(got, &back))
+		require.Equal(t, p, back)
 	}
 }

@@ -1,5 +1,7 @@
 package graphmill
 
+import "encoding/json"
+
 // OffsetOrigin says why a partition begins where it does.
 type OffsetOrigin string
 
@@ -25,19 +27,47 @@ type GroupMember struct {
 	Host     string `json:"host"`
 }
 
-// PartitionOffsets is where START would begin in one partition.
+// PartitionOffsets is where START would begin in one partition. What is -1 here
+// is null in JSON.
 type PartitionOffsets struct {
 	TopicPartition
 	TopicID string       `json:"topic_id,omitempty"`
-	Offset  int64        `json:"offset"` // the next to read; -1: not known now
+	Offset  int64        `json:"offset" nullable:"true"` // the next to read; -1: not known now
 	Origin  OffsetOrigin `json:"origin"`
-	First   int64        `json:"first"` // the first offset that the broker still has; -1: not known now
-	End     int64        `json:"end"`   // behind the last committed message; -1: not known now
-	Lag     int64        `json:"lag"`   // end - offset, at least 0; control records count; -1: not known now
+	First   int64        `json:"first" nullable:"true"` // the first offset that the broker still has; -1: not known now
+	End     int64        `json:"end" nullable:"true"`   // behind the last committed message; -1: not known now
+	Lag     int64        `json:"lag" nullable:"true"`   // end - offset, at least 0; control records count; -1: not known now
 
 	// Problem is the reason by which START would fail here, "position_lost" or
 	// "topic_recreated"; Offset is the position that is known then. Nil: none.
 	Problem *OffsetProblem `json:"problem,omitempty"`
+}
+
+// partitionOffsetsJSON is PartitionOffsets as it is written.
+type partitionOffsetsJSON struct {
+	TopicPartition
+	TopicID string         `json:"topic_id,omitempty"`
+	Offset  *int64         `json:"offset"`
+	Origin  OffsetOrigin   `json:"origin"`
+	First   *int64         `json:"first"`
+	End     *int64         `json:"end"`
+	Lag     *int64         `json:"lag"`
+	Problem *OffsetProblem `json:"problem,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (p PartitionOffsets) MarshalJSON() ([]byte, error) {
+	return json.Marshal(partitionOffsetsJSON{p.TopicPartition, p.TopicID, orNull(p.Offset), p.Origin, orNull(p.First), orNull(p.End), orNull(p.Lag), p.Problem})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *PartitionOffsets) UnmarshalJSON(doc []byte) error {
+	var j partitionOffsetsJSON
+	if err := json.Unmarshal(doc, &j); err != nil {
+		return err
+	}
+	*p = PartitionOffsets{j.TopicPartition, j.TopicID, orUnknown(j.Offset), j.Origin, orUnknown(j.First), orUnknown(j.End), orUnknown(j.Lag), j.Problem}
+	return nil
 }
 
 // OffsetProblem is why a stream cannot go on from a position.

@@ -52,6 +52,7 @@ type PartitionStatus struct {
 	End          int64  `json:"end" nullable:"true"`          // the broker's end offset; -1: not known now
 	Lag          int64  `json:"lag" nullable:"true"`          // end - acknowledged; control records count; -1: not known now
 	Lane         int    `json:"lane" nullable:"true"`         // the lane that reads it, from 0; -1: nothing reads it here
+	Notice       string `json:"notice,omitempty"`             // what limits the care that is taken of it, for people; empty: nothing
 }
 
 // partitionJSON is a PartitionStatus as it is written.
@@ -62,17 +63,12 @@ type partitionJSON struct {
 	End          *int64 `json:"end"`
 	Lag          *int64 `json:"lag"`
 	Lane         *int64 `json:"lane"`
+	Notice       string `json:"notice,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler: a sum over lags must not count -1.
 func (p PartitionStatus) MarshalJSON() ([]byte, error) {
-	known := func(n int64) *int64 {
-		if n < 0 {
-			return nil
-		}
-		return &n
-	}
-	return json.Marshal(partitionJSON{p.TopicPartition, p.TopicID, known(p.Acknowledged), known(p.End), known(p.Lag), known(int64(p.Lane))})
+	return json.Marshal(partitionJSON{p.TopicPartition, p.TopicID, orNull(p.Acknowledged), orNull(p.End), orNull(p.Lag), orNull(int64(p.Lane)), p.Notice})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -81,14 +77,24 @@ func (p *PartitionStatus) UnmarshalJSON(doc []byte) error {
 	if err := json.Unmarshal(doc, &j); err != nil {
 		return err
 	}
-	known := func(n *int64) int64 {
-		if n == nil {
-			return -1
-		}
-		return *n
-	}
-	*p = PartitionStatus{j.TopicPartition, j.TopicID, known(j.Acknowledged), known(j.End), known(j.Lag), int(known(j.Lane))}
+	*p = PartitionStatus{j.TopicPartition, j.TopicID, orUnknown(j.Acknowledged), orUnknown(j.End), orUnknown(j.Lag), int(orUnknown(j.Lane)), j.Notice}
 	return nil
+}
+
+// orNull is a number as JSON has it where -1 means that it is not known.
+func orNull(n int64) *int64 {
+	if n < 0 {
+		return nil
+	}
+	return &n
+}
+
+// orUnknown is orNull backwards.
+func orUnknown(n *int64) int64 {
+	if n == nil {
+		return -1
+	}
+	return *n
 }
 
 // TextStatus tells how a query text is executed.

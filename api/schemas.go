@@ -158,6 +158,7 @@ BatchStatus.next_retry_at When it is tried again.
 PartitionStatus.topic         The topic.
 PartitionStatus.partition     The partition.
 PartitionStatus.topic_id      The broker's id of the topic.
+PartitionStatus.notice        What limits the care that is taken of the partition; absent: nothing.
 PartitionStatus.acknowledged  The next offset to read after what is acknowledged; null: not known.
 PartitionStatus.end           The broker's end offset; null: not known now.
 PartitionStatus.lag           End less acknowledged; null: not known now.

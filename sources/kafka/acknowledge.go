@@ -43,8 +43,8 @@ func (s *Source) Acknowledge(ctx context.Context, positions []graphmill.Position
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if isRefusal(err) {
-			return s.links.fault(fmt.Sprintf("commit offsets of group %q", s.cfg.Group), err)
+		if f := s.links.fault(fmt.Sprintf("commit offsets of group %q", s.cfg.Group), err); f.Class == graphmill.FaultSetup {
+			return f
 		}
 		s.links.signal()
 		// Between rounds of the group the client's membership may be out of

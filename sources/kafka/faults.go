@@ -29,6 +29,7 @@ const (
 	codeTopicRecreate = "topic_recreated"  // set-up: the topic is another one of the same name
 	codeBadBatch      = "batch_unreadable" // set-up: a record batch that can never be read
 	codeAuth          = "auth"             // set-up: the broker does not let us
+	codeNoteTooLarge  = "commit_refused"   // set-up: the broker takes no metadata as long as ours
 	codeClosed        = "closed"           // set-up: the source has been closed
 )
 
@@ -65,6 +66,10 @@ func (l *links) fault(doing string, err error) *graphmill.Fault {
 	case isRefusal(err):
 		return ends(codeAuth, fmt.Sprintf("%s: the broker refuses it", doing),
 			"check user, password and the rights of that user (topic: read, describe; group: read)", err)
+	}
+	if errors.Is(err, kerr.OffsetMetadataTooLarge) {
+		return ends(codeNoteTooLarge, fmt.Sprintf("%s: the broker refuses the note that stands beside each offset", doing),
+			fmt.Sprintf("set offset.metadata.max.bytes of the broker to %d or more (4096 is its default)", maxNote), err)
 	}
 	if answer := (*kerr.Error)(nil); errors.As(err, &answer) {
 		return waits(codeBrokerError, fmt.Sprintf("%s: the broker answers %s", doing, answer.Message), err)

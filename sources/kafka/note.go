@@ -24,6 +24,9 @@ type note struct {
 
 const noteVersion = "gm1"
 
+// maxNote is how long a note may be, in bytes: fields of later versions count.
+const maxNote = 128
+
 func (n note) String() string {
 	s := fmt.Sprintf("%s:%s:%d", noteVersion, n.topicID, n.partitions)
 	if n.more != "" {

@@ -6,6 +6,14 @@ import (
 	"github.com/graphmill/graphmill"
 )
 
+// notice tells what cannot be noticed of a topic without an id.
+func notice(topicID string) string {
+	if topicID != "" {
+		return ""
+	}
+	return "the broker gives topics no ids (Kafka before 2.8, older Redpanda): that a topic was deleted and created anew is noticed only where the new one does not reach the position"
+}
+
 // Partitions implements sources.Source. The end is the last stable offset, what
 // a reader of committed messages can reach: behind a transaction that is open
 // there is nothing to wait for, so lag is 0 there. While the brokers do not
@@ -26,6 +34,7 @@ func (s *Source) Partitions(ctx context.Context) ([]graphmill.PartitionStatus, e
 			Acknowledged:   own.acknowledged,
 			End:            -1,
 			Lag:            -1,
+			Notice:         notice(own.note.topicID),
 		})
 	}
 	closed := s.closed

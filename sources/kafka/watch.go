@@ -33,7 +33,7 @@ const (
 // a topic is quiet. A fault must be seen twice in a row to be told, so that a
 // broker that restarts quickly is not.
 func (s *Source) watch() {
-	w := watcher{s: s}
+	w := watcher{s: s, partitions: map[string]int32{}}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -64,6 +64,8 @@ type watcher struct {
 	seen    int              // how many looks in a row have found it
 	sure    *graphmill.Fault // suspect, once it is sure
 	told    *graphmill.Fault // what the Observer knows
+
+	partitions map[string]int32 // by topic, at the last look
 }
 
 func (w *watcher) pause() time.Duration {
@@ -84,8 +86,11 @@ func (w *watcher) look() {
 	if f == nil {
 		f = s.anew(infos)
 	}
-	if f == nil && w.sure != nil {
-		s.cl.ForceMetadataRefresh() // the client may be in the middle of a long pause
+	grown := w.grown(infos)
+	if f == nil && (w.sure != nil || grown) {
+		// The client may be in the middle of a long pause, and looks for new
+		// partitions once a minute.
+		s.cl.ForceMetadataRefresh()
 	}
 	w.judge(f)
 	if infos != nil {
@@ -97,6 +102,21 @@ func (w *watcher) look() {
 	case f == nil:
 		s.explainOutOfRange()
 	}
+}
+
+// grown tells whether a topic has more partitions than at the last look.
+func (w *watcher) grown(infos map[string]topicInfo) bool {
+	grown := false
+	for topic, info := range infos {
+		if info.err != nil {
+			continue
+		}
+		if had, seen := w.partitions[topic]; seen && info.partitions > had {
+			grown = true
+		}
+		w.partitions[topic] = info.partitions
+	}
+	return grown
 }
 
 // judge takes in what a look has found.
@@ -164,13 +184,19 @@ func (s *Source) quiet() bool {
 	return false
 }
 
-// anew returns the fault of a topic that is not the one that is being read.
+// anew returns the fault of a topic that is not the one that is being read. A
+// topic whose id was not known is taken for the same: the broker has learned to
+// give ids.
 func (s *Source) anew(infos map[string]topicInfo) *graphmill.Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for tp, own := range s.owned {
-		if id := infos[tp.Topic].id; differ(own.note.topicID, id) {
+		id := infos[tp.Topic].id
+		if differ(own.note.topicID, id) {
 			return recreated(&s.cfg, tp, own.note.topicID, id)
+		}
+		if own.note.topicID == "" {
+			own.note.topicID = id
 		}
 	}
 	return nil
