@@ -43,7 +43,8 @@ func (s *Source) Acknowledge(ctx context.Context, positions []graphmill.Position
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if f := s.links.fault(fmt.Sprintf("commit offsets of group %q", s.cfg.Group), err); f.Class == graphmill.FaultSetup {
+		f := s.links.fault(fmt.Sprintf("commit offsets of group %q", s.cfg.Group), err)
+		if f.Class == graphmill.FaultSetup {
 			return f
 		}
 		s.links.signal()
@@ -56,7 +57,7 @@ func (s *Source) Acknowledge(ctx context.Context, positions []graphmill.Position
 			if s.inRound(err) {
 				return waits(codeRebalancing, fmt.Sprintf("group %q is distributing partitions; commits wait for that", s.cfg.Group), err)
 			}
-			return s.links.unreachable(err)
+			return f
 		}
 	}
 }

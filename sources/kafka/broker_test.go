@@ -381,6 +381,12 @@ func (o *observer) told() (waits, recovered int) {
 	return len(o.waits), o.recovered
 }
 
+func (o *observer) isLost() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.lost > 0
+}
+
 func (o *observer) owns() []graphmill.Position {
 	o.mu.Lock()
 	defer o.mu.Unlock()

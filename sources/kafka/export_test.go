@@ -20,3 +20,7 @@ func Commit(ctx context.Context, s *Source, at []graphmill.Position, admit func(
 	}
 	return s.commit(ctx, offsets, admit)
 }
+
+// Kill ends everything that a source's client does at once, as the end of its
+// process would: the group is not told.
+func Kill(s *Source) { s.abort() }

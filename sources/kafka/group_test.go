@@ -107,7 +107,7 @@ func (m *member) seen() map[string]int {
 	return out
 }
 
-func TestPartitionsMoveBetweenMembersAndNoMessageIsLost(t *testing.T) {
+func TestCase7PartitionsMoveBetweenMembersAndNoMessageIsLost(t *testing.T) {
 	b := newBroker(t)
 	topic := b.topic(4)
 	cfg := b.config(topic)

@@ -150,6 +150,7 @@ func TestAcknowledgeOfAnOutageIsATransientFault(t *testing.T) {
 	f := fault(t, s.Acknowledge(t.Context(), positions(at)))
 	require.Equal(t, graphmill.FaultTransient, f.Class)
 	require.True(t, f.Outage)
+	require.Equal(t, "broker_error", f.Code, "it does answer")
 	h.Remove()
 	require.NoError(t, s.Acknowledge(t.Context(), positions(at)), "the same positions again")
 	status, err := s.Partitions(t.Context())
@@ -193,7 +194,7 @@ func TestOneBrokerOfThreeThatGoesIsNoOutage(t *testing.T) {
 	require.Zero(t, o.lost)
 }
 
-func TestTopicThatIsCreatedLaterIsReadFromItsBeginning(t *testing.T) {
+func TestCase34TopicThatIsCreatedLaterIsReadFromItsBeginning(t *testing.T) {
 	b := newBroker(t)
 	topic := b.name("late")
 	s, o := b.source(b.config(topic))

@@ -171,7 +171,7 @@ func TestLagBehindAnOpenTransactionIsZero(t *testing.T) {
 	}, 5*time.Second, 20*time.Millisecond)
 }
 
-func TestMessagesKeepEverythingThatTheRecordHas(t *testing.T) {
+func TestCase12MessagesKeepEverythingThatTheRecordHas(t *testing.T) {
 	b := newBroker(t)
 	topic := b.name("t")
 	b.create(topic, 1, map[string]string{"max.message.bytes": "2000000"})
