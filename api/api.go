@@ -37,10 +37,14 @@ type Config struct {
 	// Metrics is what /metrics serves; nil: there is no such path.
 	Metrics prometheus.Gatherer
 
-	// MetricsAuth serves /metrics to callers with the token only, as all else.
-	// By default it is open to whoever may reach the server at all: its labels
+	// MetricsAuth serves /metrics to callers with a token only, as all else. By
+	// default it is open to whoever may reach the server at all: its labels
 	// are names of streams and topics, and hold no data.
 	MetricsAuth bool
+
+	// Tokens let callers in; nil: everyone is let in who reaches the server. The
+	// probes need none.
+	Tokens *Tokens
 
 	Logger *slog.Logger // nil: nothing is logged
 }
@@ -52,6 +56,7 @@ type service struct {
 	log    *slog.Logger
 	huma   huma.API
 
+	refusals  refusals
 	largeJSON chan struct{} // holds a value for each large JSON body in hand
 }
 

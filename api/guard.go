@@ -19,9 +19,17 @@ import (
 
 type requestKey struct{}
 
+// request is what is known of a request beside what it says.
+type request struct {
+	id    string
+	owner string // name of the token that let it in; empty: none, or one without a name
+}
+
 func requestID(ctx context.Context) string {
-	id, _ := ctx.Value(requestKey{}).(string)
-	return id
+	if r, ok := ctx.Value(requestKey{}).(*request); ok {
+		return r.id
+	}
+	return ""
 }
 
 // identify gives every request an id of its own, in the answer and the log,
@@ -30,19 +38,19 @@ func (s *service) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var b [8]byte
 		_, _ = rand.Read(b[:]) // never fails
-		id := hex.EncodeToString(b[:])
+		req := &request{id: hex.EncodeToString(b[:])}
 
 		h := w.Header()
-		h.Set("X-Request-Id", id)
+		h.Set("X-Request-Id", req.id)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 
 		began := time.Now()
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
-		ctx := context.WithValue(r.Context(), requestKey{}, id)
+		ctx := context.WithValue(r.Context(), requestKey{}, req)
 		next.ServeHTTP(ww, r.WithContext(ctx))
 		s.log.LogAttrs(ctx, slog.LevelDebug, "request",
-			slog.String("request_id", id), slog.String("method", r.Method), slog.String("path", r.URL.Path),
+			slog.String("request_id", req.id), slog.String("caller", req.owner), slog.String("method", r.Method), slog.String("path", r.URL.Path),
 			slog.Int("status", ww.Status()), slog.Duration("took", time.Since(began)))
 	})
 }
@@ -70,9 +78,10 @@ func (s *service) recoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// guard keeps web pages out. There is no login on loopback, and a browser on
-// this machine would send any page's requests here: a request from another
-// origin is refused, and so is a foreign host name pointed at this address.
+// guard keeps strangers out: those without a token where there are tokens, and
+// web pages. A server on loopback needs no token, and a browser on this machine
+// would send any page's requests here: a request from another origin is refused,
+// and so is a foreign host name pointed at this address.
 func (s *service) guard(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -85,6 +94,16 @@ func (s *service) guard(next http.Handler) http.Handler {
 		if err := origins.Check(r); err != nil {
 			s.fail(w, r, newProblem(http.StatusForbidden, "origin", "a web page of another origin may not send this request"))
 			return
+		}
+		owner, err := s.authorize(r)
+		if err != nil {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			s.refusals.tell(s.log, r.RemoteAddr)
+			s.fail(w, r, err)
+			return
+		}
+		if req, ok := r.Context().Value(requestKey{}).(*request); ok {
+			req.owner = owner
 		}
 		next.ServeHTTP(w, r)
 	})

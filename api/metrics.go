@@ -11,9 +11,9 @@ import (
 // Bounds of a scrape: it asks nothing of brokers or the database, so it takes
 // milliseconds, and nobody needs several at a time.
 const (
-	scrapeTimeout  = 10 * time.Second
-	scrapesAtOnce  = 4
-	metricsPath    = "/metrics"
+	scrapeTimeout = 10 * time.Second
+	scrapesAtOnce = 4
+	metricsPath   = "/metrics"
 )
 
 // serveMetrics serves what Config.Metrics gathers, in the formats of Prometheus
@@ -28,15 +28,7 @@ func (s *service) serveMetrics(mux chi.Router) {
 		MaxRequestsInFlight: scrapesAtOnce,
 		Timeout:             scrapeTimeout,
 	})
-	mux.Get(metricsPath, func(w http.ResponseWriter, r *http.Request) {
-		if s.cfg.MetricsAuth {
-			p := newProblem(http.StatusForbidden, "metrics_auth", "%s is for callers with the token, and this server has none", metricsPath)
-			p.NextStep = "start the server without --metrics-auth"
-			s.fail(w, r, p)
-			return
-		}
-		metrics.ServeHTTP(w, r)
-	})
+	mux.Method(http.MethodGet, metricsPath, metrics)
 }
 
 // scrapeLog is promhttp's logger.

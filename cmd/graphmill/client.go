@@ -23,6 +23,7 @@ import (
 const (
 	defaultServer = "http://127.0.0.1:7480"
 	serverVar     = "GRAPHMILL_SERVER"
+	tokenVar      = "GRAPHMILL_TOKEN_FILE" // the same for a server and for its callers
 	jsonType      = "application/json"
 
 	// readTimeout ends a GET that nobody answers; all that Graphmill answers to
@@ -35,6 +36,7 @@ const (
 // client talks to the REST API of a server.
 type client struct {
 	server      string
+	tokenFile   string // empty: no token is sent
 	http        *http.Client
 	readTimeout time.Duration
 }
@@ -50,6 +52,7 @@ func (a *app) clientFlag(cmd *cobra.Command) *client {
 		server = defaultServer
 	}
 	cmd.PersistentFlags().StringVar(&c.server, "server", server, "address of the server (or "+serverVar+")")
+	cmd.PersistentFlags().StringVar(&c.tokenFile, "token-file", a.getenv(tokenVar), "file that holds the token of the server (or "+tokenVar+")")
 	return c
 }
 
@@ -133,6 +136,13 @@ func (c *client) request(ctx context.Context, method, path string, body io.Reade
 		return nil, nil, wrongUsage("--server is no address such as %s", defaultServer)
 	}
 	req.Header.Set("User-Agent", "graphmill/"+version())
+	if c.tokenFile != "" {
+		token, err := api.FirstToken(c.tokenFile)
+		if err != nil {
+			return nil, nil, asFlagOf(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	return req, base, nil
 }
 

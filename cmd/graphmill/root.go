@@ -33,12 +33,18 @@ type app struct {
 
 // getenv returns the value of a variable, or "".
 func (a *app) getenv(name string) string {
+	value, _ := a.lookupEnv(name)
+	return value
+}
+
+// lookupEnv returns the value of a variable, if it is set.
+func (a *app) lookupEnv(name string) (value string, ok bool) {
 	for _, kv := range a.environ {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			return v
+			return v, true
 		}
 	}
-	return ""
+	return "", false
 }
 
 // onTerminal tells whether standard output is read by a person.

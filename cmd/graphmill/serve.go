@@ -19,6 +19,7 @@ import (
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
 	"github.com/graphmill/graphmill/server"
+	"github.com/graphmill/graphmill/server/secret"
 )
 
 // serveSettings are the settings of a server.
@@ -26,7 +27,11 @@ type serveSettings struct {
 	config  string
 	listen  string
 	dataDir string
-	noAuth  bool
+
+	tokenFile     string
+	noAuth        bool
+	secretsDir    string
+	secretKeyFile string
 
 	metricsAuth bool
 
@@ -64,8 +69,11 @@ func (s *serveSettings) add(fs *pflag.FlagSet) {
 	fs.DurationVar(&s.drainTimeout, "drain-timeout", server.DefaultDrainTimeout, "how long stopping waits for the batches under way")
 	addPluginsDir(fs, &s.pluginsDir)
 	s.limits.add(fs)
+	fs.StringVar(&s.tokenFile, "token-file", "", "file of tokens that let callers in, one a line, as TOKEN or NAME:TOKEN (default: none is needed, on loopback)")
+	fs.StringVar(&s.secretsDir, "secrets-dir", "", "folder of the files that secret:NAME names in credentials (else the variable "+secretPrefix+"NAME)")
+	fs.StringVar(&s.secretKeyFile, "secret-key-file", "", "file of the key that seals credentials in the data directory (default one made there)")
 	fs.BoolVar(&s.noAuth, "insecure-no-auth", false, "serve beyond loopback, to everyone who can reach it")
-	fs.BoolVar(&s.metricsAuth, "metrics-auth", false, "serve /metrics to callers with the token only")
+	fs.BoolVar(&s.metricsAuth, "metrics-auth", false, "serve /metrics to callers with a token only")
 	fs.Var(newOneOf(&s.logFormat, "text", "json"), "log-format", "how the log on standard error is written")
 	fs.Var(newOneOf(&s.logLevel, "info", "debug", "warn", "error"), "log-level", "what is logged")
 }
@@ -135,7 +143,7 @@ func (a *app) loadServeSettings(cmd *cobra.Command, s *serveSettings) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	return checkExposure("listen", s.listen, s.noAuth)
+	return checkExposure("listen", s.listen, s.noAuth || s.tokenFile != "")
 }
 
 // check refuses values that a flag's own parser takes and a server would take
@@ -155,6 +163,8 @@ func (s *serveSettings) check() error {
 	switch {
 	case s.conflictRetries < 0:
 		return wrongUsage("--stream-transaction-conflict-retries %d is less than 0", s.conflictRetries)
+	case s.metricsAuth && s.tokenFile == "":
+		return wrongUsage("--metrics-auth needs --token-file: there is no token that could be asked for")
 	case s.dataDir == "":
 		return wrongUsage("--data-dir is empty; it names a folder")
 	}
@@ -166,7 +176,7 @@ func (s *serveSettings) check() error {
 	return nil
 }
 
-// checkExposure refuses to serve beyond this machine by accident: there is no
+// checkExposure refuses to serve beyond this machine by accident, without a
 // login.
 func checkExposure(flag, address string, allowed bool) error {
 	host, _, err := net.SplitHostPort(address)
@@ -178,7 +188,7 @@ func checkExposure(flag, address string, allowed bool) error {
 	}
 	return &usageError{
 		text: fmt.Sprintf("--%s %s would serve everyone who can reach this machine, without a login", flag, address),
-		next: "listen on 127.0.0.1, or say --insecure-no-auth where the network is closed",
+		next: "let in callers with a token only (--token-file FILE), listen on 127.0.0.1, or say --insecure-no-auth where the network is closed",
 	}
 }
 
@@ -212,11 +222,39 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	return nil, e
 }
 
+// warnOfReaders tells of files with secrets that every user of this machine may
+// read.
+func (s *serveSettings) warnOfReaders(log *slog.Logger) {
+	for _, f := range []struct{ flag, path string }{
+		{"graph-password-file", s.graph.passwordFile}, {"token-file", s.tokenFile}, {"secret-key-file", s.secretKeyFile},
+	} {
+		info, err := os.Stat(f.path)
+		if err != nil || info.Mode().Perm()&0o004 == 0 { // what is absent is told where it is read
+			continue
+		}
+		log.Warn("everybody on this machine can read a file of secrets", "setting", f.flag, "file", f.path, "next_step", "chmod o-rwx "+f.path)
+	}
+}
+
+// openTokens reads the tokens that let callers in; nil: none is needed.
+func (s *serveSettings) openTokens(log *slog.Logger) (*api.Tokens, error) {
+	if s.tokenFile == "" {
+		return nil, nil
+	}
+	tokens, err := api.OpenTokens(s.tokenFile, log)
+	return tokens, asFlagOf(err)
+}
+
 // serve runs a server until ctx ends. It listens before anything that takes
 // long, so that /healthz answers from the first moment on. broker is the
 // embedded one of graphmill dev; nil: there is none.
 func (a *app) serve(ctx context.Context, s *serveSettings, broker *devBroker) (err error) {
 	log := a.newLogger(s)
+	s.warnOfReaders(log)
+	tokens, err := s.openTokens(log)
+	if err != nil {
+		return err
+	}
 	listener, err := listen(ctx, "listen", s.listen)
 	if err != nil {
 		return err
@@ -225,7 +263,8 @@ func (a *app) serve(ctx context.Context, s *serveSettings, broker *devBroker) (e
 		MetricsAuth:    s.metricsAuth,
 		Version:        version(),
 		MaxModuleBytes: s.limits.maxModuleBytes(),
-		LocalOnly:      isLocalAddr(listener.Addr()),
+		LocalOnly:      tokens == nil && isLocalAddr(listener.Addr()),
+		Tokens:         tokens,
 		Logger:         log,
 	}
 	web := startHTTP(listener, api.Starting(apiConfig))
@@ -240,7 +279,7 @@ func (a *app) serve(ctx context.Context, s *serveSettings, broker *devBroker) (e
 	if broker != nil {
 		defer broker.close() // after the engine, whose last acknowledgements it takes
 	}
-	engine, err := server.Open(ctx, s.engineConfig(sink, sinkName, log))
+	engine, err := server.Open(ctx, a.engineConfig(s, sink, sinkName, log))
 	if err != nil {
 		return asFlagOf(err)
 	}
@@ -273,7 +312,7 @@ func (a *app) serve(ctx context.Context, s *serveSettings, broker *devBroker) (e
 	}
 }
 
-func (s *serveSettings) engineConfig(sink graphmill.Sink, sinkName string, log *slog.Logger) server.Config {
+func (a *app) engineConfig(s *serveSettings, sink graphmill.Sink, sinkName string, log *slog.Logger) server.Config {
 	retries := s.conflictRetries
 	if retries == 0 {
 		retries = -1 // none; 0 would be the default
@@ -285,6 +324,8 @@ func (s *serveSettings) engineConfig(sink graphmill.Sink, sinkName string, log *
 		SinkName:         sinkName,
 		BootstrapServers: s.kafkaServers,
 		Limits:           s.limits.limits(),
+		SecretKeyFile:    s.secretKeyFile,
+		Secrets:          secret.References{Dir: s.secretsDir, Variable: a.lookupEnv},
 		CreateTimeout:    s.createTimeout,
 		StartTimeout:     s.startTimeout,
 		DrainTimeout:     s.drainTimeout,

@@ -143,14 +143,16 @@ func asFlag(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
+	usage := &usageError{text: e.Text, next: e.Next}
 	switch e.Field {
 	case "":
-		return wrongUsage("%s", e.Text)
 	case "name":
-		return wrongUsage("NAME: %s", e.Text)
+		usage.text = "NAME: " + e.Text
+	default:
+		flag := strings.NewReplacer("limits.", "limit-", "_", "-").Replace(strings.TrimSuffix(e.Field, "_ms"))
+		usage.text = fmt.Sprintf("--%s: %s", flag, e.Text)
 	}
-	flag := strings.NewReplacer("limits.", "limit-", "_", "-").Replace(strings.TrimSuffix(e.Field, "_ms"))
-	return wrongUsage("--%s: %s", flag, e.Text)
+	return usage
 }
 
 // settingFlags give SETTINGS of a transformation.
