@@ -107,8 +107,9 @@ type Fault struct {
 	// Unknown marks a COMMIT whose outcome is not known: it may have happened.
 	Unknown bool
 
-	// Unfamiliar marks a fault of class message that is so only because the code
-	// is not known: it is worth two more tries before a message is blamed.
+	// Unfamiliar marks a fault of class message that may be none, because its code
+	// is not known, or also comes of races and of what is around the database. It
+	// is worth two more tries before a message is blamed.
 	Unfamiliar bool
 
 	// Message is the index in the batch of the message to look at first, or

@@ -21,12 +21,14 @@ type graphSettings struct {
 	user         string
 	passwordFile string
 	database     string
+	connections  int
 }
 
 func (g *graphSettings) add(fs *pflag.FlagSet) {
 	fs.StringVar(&g.uri, "graph-uri", "", "the database (bolt://HOST:PORT, neo4j://, with +s or +ssc for TLS), or ledger:FILE")
 	fs.StringVar(&g.user, "graph-user", "", "user of the database")
 	fs.StringVar(&g.passwordFile, "graph-password-file", "", "file that holds the password of the user")
+	fs.IntVar(&g.connections, "graph-max-connections", graph.DefaultMaxConnections, "connections to the database at most; each lane needs one")
 	fs.StringVar(&g.database, "graph-database", "", "database of streams that name none (default the server's own)")
 }
 
@@ -44,6 +46,9 @@ func (g *graphSettings) open(log *slog.Logger) (graphmill.Sink, string, error) {
 		}
 		return sink, "the ledger " + file, nil
 	}
+	if g.connections < 1 {
+		return nil, "", wrongUsage("--graph-max-connections: %d is below 1", g.connections)
+	}
 	password := ""
 	if g.passwordFile != "" {
 		var err error
@@ -52,7 +57,7 @@ func (g *graphSettings) open(log *slog.Logger) (graphmill.Sink, string, error) {
 		}
 	}
 	sink, err := graph.Open(graph.Config{
-		URI: g.uri, User: g.user, Password: password, Database: g.database, Logger: log,
+		URI: g.uri, User: g.user, Password: password, Database: g.database, MaxConnections: g.connections, Logger: log,
 	})
 	if err != nil {
 		return nil, "", asFlagOf(err)

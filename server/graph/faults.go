@@ -17,23 +17,6 @@ import (
 	"github.com/neo4j/neo4j-go-driver/v5/neo4j/db"
 )
 
-// Reason codes of faults. They stand in a stream's status, so they are stable.
-const (
-	codeMessage      = "message"
-	codeNotAllowed   = "not_allowed"
-	codeConflict     = "conflict"
-	codeTooBig       = "too_big"
-	codeUnreachable  = "database_unreachable"
-	codeExhausted    = "connections_exhausted"
-	codeReadOnly     = "database_read_only"
-	codeDatabase     = "database_error"
-	codeAuth         = "auth"
-	codeForbidden    = "forbidden"
-	codeNoDatabase   = "database_not_found"
-	codeTLS          = "tls"
-	codeIncompatible = "database_incompatible"
-)
-
 // stage is what was being done when an error came.
 type stage uint8
 
@@ -43,131 +26,9 @@ const (
 	stageCommit              // COMMIT
 )
 
-// fault is what an error means, whichever statement it is about.
-type fault struct {
-	class  graphmill.FaultClass
-	code   string
-	outage bool
-	next   string
-}
-
-var (
-	faultMessage  = fault{class: graphmill.FaultMessage, code: codeMessage}
-	faultConflict = fault{class: graphmill.FaultTransient, code: codeConflict}
-	faultAway     = fault{class: graphmill.FaultTransient, code: codeUnreachable, outage: true,
-		next: "see whether the database runs and can be reached from here; the stream goes on by itself once it answers"}
-	faultUnwell = fault{class: graphmill.FaultTransient, code: codeDatabase, outage: true,
-		next: "see the database's own log; the stream goes on by itself once it is well"}
-	faultReadOnly = fault{class: graphmill.FaultTransient, code: codeReadOnly, outage: true,
-		next: "make the database writable, or name a server that is; the stream goes on by itself then"}
-	faultTooBig = fault{class: graphmill.FaultTooBig, code: codeTooBig,
-		next: "lower BATCH_SIZE, or give transactions of the database more memory or time"}
-	faultAuth = fault{class: graphmill.FaultSetup, code: codeAuth,
-		next: "check --graph-user and --graph-password-file, then START the stream"}
-	faultForbidden = fault{class: graphmill.FaultSetup, code: codeForbidden,
-		next: "give the database user the rights that the statements need, then START the stream"}
-	faultNoDatabase = fault{class: graphmill.FaultSetup, code: codeNoDatabase,
-		next: "create the database, or name another one with DATABASE or --graph-database, then START the stream"}
-	faultTLS = fault{class: graphmill.FaultSetup, code: codeTLS,
-		next: "check the scheme and the host name of --graph-uri against the server's certificate; +ssc takes any certificate"}
-	faultIncompatible = fault{class: graphmill.FaultSetup, code: codeIncompatible,
-		next: "check that --graph-uri names the Bolt port of a database that speaks Bolt 4.2 or later"}
-)
-
-// byCode holds the codes whose name misleads, or that the rules of byName do
-// not place right. Without the vendor in front.
-var byCode = map[string]fault{
-	// Of a message, though the class says that the database is at fault: a value
-	// too long for an index, CALL IN TRANSACTIONS inside of a transaction, a
-	// text nested too deeply.
-	"DatabaseError.Statement.ExecutionFailed":            faultMessage,
-	"DatabaseError.Transaction.TransactionStartFailed":   faultMessage,
-	"TransientError.General.StackOverFlowError":          faultMessage,
-	"TransientError.General.MemoryPoolOutOfMemoryError":  faultTooBig,
-	"TransientError.General.TransactionOutOfMemoryError": faultTooBig,
-	"TransientError.General.OutOfMemoryError":            faultTooBig,
-
-	"ClientError.Transaction.TransactionTimedOut":                    faultTooBig,
-	"ClientError.Transaction.TransactionTimedOutClientConfiguration": faultTooBig,
-
-	// Rivalry, though the class says that the client is at fault. The driver
-	// itself turns the first two from TransientError into ClientError.
-	"ClientError.Transaction.LockClientStopped":      faultConflict,
-	"ClientError.Transaction.Terminated":             faultConflict,
-	"ClientError.Transaction.InvalidBookmark":        faultConflict,
-	"ClientError.Transaction.InvalidBookmarkMixture": faultConflict,
-
-	"TransientError.General.DatabaseUnavailable": faultAway,
-	"TransientError.Transaction.LeaderSwitch":    faultAway,
-	"TransientError.Network.CommunicationError":  faultAway,
-	"TransientError.Request.NoThreadsAvailable":  faultAway,
-	"ClientError.Security.AuthProviderTimeout":   faultAway,
-	"ClientError.Security.AuthProviderFailed":    faultAway,
-	"ClientError.Security.AuthorizationExpired":  faultConflict,
-	"ClientError.Security.Forbidden":             faultForbidden,
-	"ClientError.Database.DatabaseNotFound":      faultNoDatabase,
-	"ClientError.Database.HomeDatabaseNotFound":  faultNoDatabase,
-
-	"ClientError.General.ForbiddenOnReadOnlyDatabase":   faultReadOnly,
-	"ClientError.General.WriteOnReadOnlyAccessDatabase": faultReadOnly,
-
-	// The store is broken or full, whatever the statements are.
-	"DatabaseError.Transaction.TransactionLogError":     faultUnwell,
-	"DatabaseError.Transaction.TransactionCommitFailed": faultUnwell,
-	"DatabaseError.General.StorageDamageDetected":       faultUnwell,
-	"DatabaseError.General.IndexCorruptionDetected":     faultUnwell,
-	"DatabaseError.General.SchemaCorruptionDetected":    faultUnwell,
-}
-
-// byName places a code that the list does not hold. Anything unknown is of the
-// message: a database's own error says what it is.
-func byName(code string) fault {
-	switch {
-	case strings.HasPrefix(code, "TransientError.Cluster."), strings.HasPrefix(code, "TransientError.Database."):
-		return faultAway
-	case strings.HasPrefix(code, "TransientError."):
-		return faultConflict
-	case strings.HasPrefix(code, "ClientError.Security."):
-		return faultAuth
-	case strings.HasPrefix(code, "ClientError.Cluster."):
-		return faultAway
-	}
-	return faultMessage
-}
-
-// memgraphTexts place the errors of Memgraph, which has one code for nearly
-// everything. In lower case; the first that the message holds counts.
-var memgraphTexts = []struct {
-	text  string
-	fault fault
-}{
-	{"memory limit exceeded", faultTooBig},
-	{"transaction timeout", faultTooBig},
-	{"database shutdown", faultAway},
-	{"cannot resolve conflicting transactions", faultConflict},
-	{"asked to abort", faultConflict},
-	{"replica has not confirmed", faultAway},
-	{"forbidden on the replica", faultReadOnly},
-	{"forbidden on the main", faultReadOnly},
-	{"read-only mode", faultReadOnly},
-	{"unknown database", faultNoDatabase},
-}
-
 // place finds the fault of a database's error.
 func place(at stage, e *db.Neo4jError) fault {
-	vendor, code, _ := strings.Cut(e.Code, ".")
-	if vendor == "Memgraph" {
-		message := strings.ToLower(e.Msg)
-		for _, m := range memgraphTexts {
-			if strings.Contains(message, m.text) {
-				return m.fault
-			}
-		}
-	}
-	f, ok := byCode[code]
-	if !ok {
-		f = byName(code)
-	}
+	f := ofCode(e.Code, e.Msg)
 	if at == stageReach && f.class == graphmill.FaultMessage {
 		return faultUnwell // no statement has been sent: it cannot be one's fault
 	}
@@ -189,14 +50,11 @@ func classify(target string, at stage, err error, message int) *graphmill.Fault 
 	} else {
 		f, text = withoutCode(at, causes), describe(target, err, causes)
 	}
-	out := &graphmill.Fault{
-		Class: f.class, Code: f.code, Text: text, Next: f.next, Outage: f.outage,
-		Message: graphmill.WholeBatch,
-	}
+	out := f.whole(text)
 	if f.class == graphmill.FaultMessage || f.class == graphmill.FaultTooBig {
 		out.Message = message
 	}
-	if at == stageCommit && f.outage {
+	if at == stageCommit && f.lost {
 		out.Unknown = true
 		out.Text = "the outcome of a commit is not known: " + text
 	}
@@ -220,6 +78,7 @@ func describe(target string, err error, causes []error) string {
 // withoutCode places an error that is not the database's.
 func withoutCode(at stage, causes []error) fault {
 	usage := find[*neo4j.UsageError](causes) != nil || find[*db.UnsupportedTypeError](causes) != nil ||
+		find[*db.FeatureNotSupportedError](causes) != nil ||
 		hasType(causes, "packstream.OverflowError")
 	switch {
 	case usage && at == stageRun:

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,17 @@ const (
 	setUp     = graphmill.FaultSetup
 	message   = graphmill.FaultMessage
 )
+
+// doubtful are those of the errors below for which a message is not blamed at
+// once.
+var doubtful = []string{
+	"Neo.ClientError.Something.New not known",
+	"Neo.DatabaseError.General.UnknownError not known",
+	"odd no code at all",
+	"Neo.ClientError.Statement.EntityNotFound deleted meanwhile",
+	"Neo.ClientError.Procedure.ProcedureCallFailed no answer",
+	"Memgraph.ClientError.MemgraphError.MemgraphError something new",
+}
 
 // TestDatabaseErrorsOfAStatement goes through the driver, which changes some of
 // the codes.
@@ -54,6 +66,8 @@ func TestDatabaseErrorsOfAStatement(t *testing.T) {
 		{"Neo.ClientError.Something.New", "not known", message, "message", false},
 		{"Neo.DatabaseError.General.UnknownError", "not known", message, "message", false},
 		{"odd", "no code at all", message, "message", false},
+		{"Neo.ClientError.Statement.EntityNotFound", "deleted meanwhile", message, "message", false},
+		{"Neo.ClientError.Procedure.ProcedureCallFailed", "no answer", message, "message", false},
 
 		{"Neo.TransientError.Transaction.DeadlockDetected", "cycle", transient, "conflict", false},
 		{"Neo.TransientError.Transaction.LockAcquisitionTimeout", "lock", transient, "conflict", false},
@@ -66,12 +80,18 @@ func TestDatabaseErrorsOfAStatement(t *testing.T) {
 
 		{"Neo.TransientError.General.MemoryPoolOutOfMemoryError", "memory", tooBig, "too_big", false},
 		{"Neo.TransientError.General.TransactionOutOfMemoryError", "memory", tooBig, "too_big", false},
+		{"Neo.ClientError.General.TransactionOutOfMemoryError", "memory", tooBig, "too_big", false},
+		{"Neo.TransientError.General.OutOfMemoryError", "memory", tooBig, "too_big", false},
 		{"Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration", "time", tooBig, "too_big", false},
 		{"Neo.ClientError.Transaction.TransactionTimedOut", "time", tooBig, "too_big", false},
 
 		{"Neo.TransientError.General.DatabaseUnavailable", "stopping", transient, "database_unreachable", true},
 		{"Neo.TransientError.Database.DatabaseUnavailable", "stopped", transient, "database_unreachable", true},
 		{"Neo.TransientError.Cluster.ReplicationFailure", "cluster", transient, "database_unreachable", true},
+		{"Neo.TransientError.Transaction.LeaderSwitch", "cluster", transient, "database_unreachable", true},
+		{"Neo.TransientError.Transaction.MaximumTransactionLimitReached", "many", transient, "database_unreachable", true},
+		{"Neo.ClientError.Routing.RoutingFailed", "cluster", transient, "database_unreachable", true},
+		{"Neo.ClientError.Routing.DbmsInPanic", "panic", transient, "database_error", true},
 		{"Neo.ClientError.Cluster.NotALeader", "cluster", transient, "database_unreachable", true},
 		{"Neo.ClientError.Security.AuthProviderTimeout", "LDAP", transient, "database_unreachable", true},
 		{"Neo.ClientError.General.WriteOnReadOnlyAccessDatabase", "read-only", transient, "database_read_only", true},
@@ -95,6 +115,9 @@ func TestDatabaseErrorsOfAStatement(t *testing.T) {
 		{"Memgraph.ClientError.MemgraphError.MemgraphError", "Transaction was asked to abort because of database shutdown.", transient, "database_unreachable", true},
 		{"Memgraph.ClientError.MemgraphError.MemgraphError", "Transaction was asked to abort by another user.", transient, "conflict", false},
 		{"Memgraph.ClientError.MemgraphError.MemgraphError", "Write query forbidden on the replica!", transient, "database_read_only", true},
+		{"Memgraph.ClientError.MemgraphError.MemgraphError", "You are not authorized to execute this query", setUp, "forbidden", false},
+		{"Memgraph.ClientError.MemgraphError.MemgraphError", "Cannot get shared access to the storage. Try stopping other queries", transient, "conflict", false},
+		{"Memgraph.ClientError.MemgraphError.MemgraphError", "something new", message, "message", false},
 		{"Memgraph.ClientError.Security.Unauthenticated", "Authentication failure", setUp, "auth", false},
 	} {
 		t.Run(tc.code+" "+tc.text, func(t *testing.T) {
@@ -110,6 +133,7 @@ func TestDatabaseErrorsOfAStatement(t *testing.T) {
 			require.Equal(t, tc.reason, f.Code)
 			require.Equal(t, tc.outage, f.Outage)
 			require.False(t, f.Unknown, "nothing has been committed")
+			require.Equal(t, slices.Contains(doubtful, tc.code+" "+tc.text), f.Unfamiliar)
 			require.Contains(t, f.Text, tc.text)
 			if tc.class == message || tc.class == tooBig {
 				require.Equal(t, 5, f.Message)

@@ -25,9 +25,10 @@ import (
 	"github.com/neo4j/neo4j-go-driver/v5/neo4j/config"
 )
 
-// Defaults of Config.
+// Defaults of Config. Neo4j answers 400 connections at once unless it is told
+// otherwise (server.bolt.thread_pool_max_size), others than ours among them.
 const (
-	DefaultMaxConnections     = 50
+	DefaultMaxConnections     = 300
 	DefaultConnectTimeout     = 10 * time.Second
 	DefaultTransactionTimeout = 2 * time.Minute
 	DefaultUserAgent          = "graphmill"
@@ -47,7 +48,9 @@ type Config struct {
 
 	Database string // where a batch names none; empty: the server's own default
 
-	MaxConnections int // batches at once, at least 1
+	// MaxConnections bounds the connections in use, at least 1. There are as many
+	// as lanes run, and a few (see Lanes).
+	MaxConnections int
 
 	// ConnectTimeout bounds reaching the server: dialing, logging in, and
 	// waiting for a free connection.
@@ -70,10 +73,10 @@ type Sink struct {
 	driver neo4j.DriverWithContext
 	log    *slog.Logger
 
-	// slots holds one entry for each batch at work, so that the driver's own
+	// slots are as many as connections may be in use, so that the driver's own
 	// pool never makes anybody wait: its errors cannot tell a pool that is
-	// exhausted from a server that does not answer.
-	slots chan struct{}
+	// exhausted from a server that does not answer, and its size cannot change.
+	slots *slots
 
 	closing chan struct{} // closed when Close begins
 	life    context.Context
@@ -98,7 +101,7 @@ func Open(cfg Config) (*Sink, error) {
 	case cfg.User == "" && cfg.Password != "":
 		return nil, graphmill.Invalid("graph_user", "a password is given, but no user")
 	case cfg.MaxConnections < 0:
-		return nil, graphmill.Invalid("max_connections", "%d is below 1", cfg.MaxConnections)
+		return nil, graphmill.Invalid("graph_max_connections", "%d is below 1", cfg.MaxConnections)
 	case cfg.ConnectTimeout < 0:
 		return nil, graphmill.Invalid("connect_timeout", "%s is below 0", cfg.ConnectTimeout)
 	case cfg.TransactionTimeout < 0:
@@ -117,7 +120,7 @@ func Open(cfg Config) (*Sink, error) {
 	cfg.Password = "" // the driver has it now; nothing here can show it
 	driver, err := neo4j.NewDriverWithContext(cfg.URI, auth, func(c *config.Config) {
 		c.Log = driverLog{cfg.Logger}
-		c.MaxConnectionPoolSize = cfg.MaxConnections + 2 // cluster discovery takes one, too
+		c.MaxConnectionPoolSize = -1 // connections are opened on demand; slots bound them
 		c.ConnectionAcquisitionTimeout = cfg.ConnectTimeout
 		c.SocketConnectTimeout = cfg.ConnectTimeout
 		c.ConnectionLivenessCheckTimeout = time.Minute // firewalls forget silent connections
@@ -131,7 +134,7 @@ func Open(cfg Config) (*Sink, error) {
 	life, end := context.WithCancel(context.Background())
 	return &Sink{
 		cfg: cfg, target: target, driver: driver, log: cfg.Logger,
-		slots: make(chan struct{}, cfg.MaxConnections), closing: make(chan struct{}),
+		slots: newSlots(cfg.MaxConnections), closing: make(chan struct{}),
 		life: life, end: end,
 		verdicts: newVerdicts(), streams: newStreams(),
 	}, nil
@@ -185,17 +188,18 @@ func (s *Sink) Verify(ctx context.Context, database string) error {
 }
 
 // Connections returns how many connections are in use, and how many may be.
-func (s *Sink) Connections() (inUse, most int) { return len(s.slots), cap(s.slots) }
+func (s *Sink) Connections() (inUse, most int) { return s.slots.state() }
 
 // Texts tells how the query texts of a stream were executed last, the ones used
 // last first, as far as they are remembered.
 func (s *Sink) Texts(stream string) []graphmill.TextStatus { return s.streams.texts(stream) }
 
-// Lanes warns where more batches may come at once than there are connections:
-// the others wait.
+// Lanes says how many lanes run now. Each may have a connection, as far as
+// MaxConnections allows, and a few are there for questions.
 func (s *Sink) Lanes(n int) {
-	if n > cap(s.slots) {
-		s.log.Warn("more lanes run than there are connections to the database; some will wait for others", "lanes", n, "connections", cap(s.slots))
+	if most := s.slots.resize(n); n > most {
+		s.log.Warn("more lanes run than there may be connections to the database; some wait for others",
+			"lanes", n, "connections", most, "setting", "--graph-max-connections")
 	}
 }
 
@@ -208,13 +212,9 @@ func (s *Sink) Close(ctx context.Context) error {
 		return nil
 	}
 	defer s.end()
-	for range cap(s.slots) {
-		select {
-		case s.slots <- struct{}{}:
-		case <-ctx.Done():
-			s.end()
-			s.slots <- struct{}{} // what has been cancelled leaves at once
-		}
+	if !s.slots.drain(ctx) {
+		s.end()
+		s.slots.drain(context.WithoutCancel(ctx)) // what has been cancelled leaves at once
 	}
 	if err := s.driver.Close(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("close the connections to %s: %w", s.target, err)
@@ -234,20 +234,21 @@ func (s *Sink) enter(ctx context.Context) (leave func(), err error) {
 		return nil, s.closed()
 	default:
 	}
+	turn := s.slots.take()
 	select {
-	case s.slots <- struct{}{}:
-		return func() { <-s.slots }, nil
+	case <-turn:
+		return s.slots.release, nil
 	case <-s.closing:
-		return nil, s.closed()
+		err = s.closed()
 	case <-ctx.Done():
-		return nil, s.interrupted(ctx)
+		err = s.interrupted(ctx)
 	case <-wait.C:
-		return nil, &graphmill.Fault{
-			Class: graphmill.FaultTransient, Code: codeExhausted, Outage: true, Message: graphmill.WholeBatch,
-			Text: fmt.Sprintf("all %d connections to the database at %s have been in use for %s", cap(s.slots), s.target, s.cfg.ConnectTimeout),
-			Next: "let fewer streams run at once, or allow more connections",
-		}
+		_, most := s.slots.state()
+		f := faultExhausted.whole(fmt.Sprintf("all %d connections to the database at %s have been in use for %s", most, s.target, s.cfg.ConnectTimeout))
+		err = f
 	}
+	s.slots.leave(turn)
+	return nil, err
 }
 
 // interrupted is the error of a caller that no longer wants an answer.

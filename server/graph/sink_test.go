@@ -32,7 +32,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"a query", "graph_uri", "with neo4j:// only", graph.Config{URI: "bolt://localhost?policy=eu"}},
 		{"a query that the driver refuses", "graph_uri", "Illegal key 'address'", graph.Config{URI: "neo4j://localhost?address=x"}},
 		{"a password without a user", "graph_user", "no user", graph.Config{URI: "bolt://localhost", Password: "very-secret"}},
-		{"connections", "max_connections", "-1 is below 1", graph.Config{URI: "bolt://localhost", MaxConnections: -1}},
+		{"connections", "graph_max_connections", "-1 is below 1", graph.Config{URI: "bolt://localhost", MaxConnections: -1}},
 		{"time to connect", "connect_timeout", "-1s is below 0", graph.Config{URI: "bolt://localhost", ConnectTimeout: -time.Second}},
 		{"time of a transaction", "transaction_timeout", "-1s is below 0", graph.Config{URI: "bolt://localhost", TransactionTimeout: -time.Second}},
 	} {
