@@ -12,6 +12,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 )
 
 //go:generate go run openapi_gen.go
@@ -57,7 +58,8 @@ type service struct {
 	huma   huma.API
 
 	refusals  refusals
-	largeJSON chan struct{} // holds a value for each large JSON body in hand
+	largeJSON chan struct{}       // holds a value for each large JSON body in hand
+	uploads   *semaphore.Weighted // bytes of uploads in hand
 }
 
 // New returns the handler of everything that Graphmill serves over HTTP. It
@@ -95,7 +97,11 @@ func newService(engine Engine, cfg Config) *service {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &service{engine: engine, cfg: cfg, log: cfg.Logger, largeJSON: make(chan struct{}, maxLargeJSON)}
+	return &service{
+		engine: engine, cfg: cfg, log: cfg.Logger,
+		largeJSON: make(chan struct{}, maxLargeJSON),
+		uploads:   semaphore.NewWeighted(uploadsAtOnce * cfg.MaxModuleBytes),
+	}
 }
 
 // describe registers every operation on mux and completes the description.

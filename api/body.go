@@ -29,6 +29,11 @@ const (
 	largeJSONBytes = 1 << 20
 	maxLargeJSON   = 2
 
+	// uploadsAtOnce bounds what uploads take of the memory together, in files of
+	// the largest size: many small ones fit beside each other, and others wait
+	// before anything of them is read.
+	uploadsAtOnce = 4
+
 	// bodyTimeout ends a body that trickles in. Generous, since a module may
 	// come over a slow line.
 	bodyTimeout = 5 * time.Minute
@@ -46,21 +51,40 @@ func rawBody(ctx context.Context) []byte {
 // can be refused by its header is refused before anything is read. The
 // request that it returns carries the bytes both as Body and for rawBody.
 //
-// The deadline for reading is lifted afterwards: one that ran out while the
-// handler works would cancel the request's context.
-func takeBody(w http.ResponseWriter, r *http.Request, op *huma.Operation, limit int64) (*http.Request, error) {
+// done lets go of the body's memory, once the request has been answered.
+func (s *service) takeBody(w http.ResponseWriter, r *http.Request, op *huma.Operation, limit int64) (_ *http.Request, done func(), err error) {
+	done = func() {}
 	if op.RequestBody == nil {
-		return r, nil
+		return r, done, nil
 	}
 	if r.ContentLength == 0 {
-		return r, missingBody(op)
+		return r, done, missingBody(op)
 	}
 	if err := checkContentType(r, op); err != nil {
-		return r, err
+		return r, done, err
 	}
 	if r.ContentLength > limit {
-		return r, tooLarge(limit)
+		return r, done, tooLarge(limit)
 	}
+	if op.RequestBody.Content[wasmType] != nil {
+		size := r.ContentLength
+		if size < 0 {
+			size = limit // it does not say
+		}
+		if err := s.uploads.Acquire(r.Context(), size); err != nil {
+			return r, done, err
+		}
+		done = func() { s.uploads.Release(size) }
+	}
+	r, err = readBody(w, r, op, limit)
+	return r, done, err
+}
+
+// readBody reads the body, at most limit bytes.
+//
+// The deadline for reading is lifted afterwards: one that ran out while the
+// handler works would cancel the request's context.
+func readBody(w http.ResponseWriter, r *http.Request, op *huma.Operation, limit int64) (*http.Request, error) {
 	deadlines := http.NewResponseController(w)
 	_ = deadlines.SetReadDeadline(time.Now().Add(bodyTimeout)) // not every transport has one
 	defer func() { _ = deadlines.SetReadDeadline(time.Time{}) }()

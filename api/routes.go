@@ -28,7 +28,9 @@ func (a *routes) Handle(op *huma.Operation, handle func(huma.Context)) {
 	a.MethodFunc(op.Method, actionPath(op.Path), func(w http.ResponseWriter, r *http.Request) {
 		err := checkQuery(r.URL.RawQuery)
 		if err == nil {
-			r, err = takeBody(w, r, op, limit)
+			var done func()
+			r, done, err = a.service.takeBody(w, r, op, limit)
+			defer done()
 		}
 		if err == nil {
 			var done func()
