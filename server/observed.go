@@ -150,7 +150,8 @@ func (o *observed) usedModule() *graphmill.ModuleVersion {
 }
 
 // instantiated notes that there is a fresh instance of the transformation.
-func (o *observed) instantiated() {
+func (o *observed) instantiated(i *wasmhost.Instance) {
+	o.memory.Store(i.Memory())
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.instances++; o.instances > 1 {

@@ -142,7 +142,7 @@ func (l *lane) instantiate(ctx context.Context) error {
 		return err
 	}
 	l.instance = instance
-	l.r.observed.instantiated()
+	l.r.observed.instantiated(instance)
 	return nil
 }
 
