@@ -235,6 +235,8 @@ func (st *stream) stop(ctx context.Context) error {
 	if r != nil {
 		r.drain()
 		r.wait(nil, st.srv.cfg.DrainTimeout)
+	} else {
+		st.news.changed(graphmill.StateStopped, nil) // it had failed
 	}
 	if notStored != nil {
 		return fmt.Errorf("stream %q is stopped, but that could not be stored, and a restart of the server would start it again: %w", rec.Spec.Name, notStored)

@@ -160,7 +160,7 @@ func instanceConfig(spec graphmill.StreamSpec, function string) wasmhost.Instanc
 
 // guestLog passes on what the transformation logs.
 func (l *lane) guestLog(level slog.Level, text string) {
-	l.r.st.log.Log(context.Background(), level, text, "module", l.r.ref.Module)
+	l.r.st.log.Log(context.Background(), level, text, "from", "transformation", "module", l.r.ref.Module)
 }
 
 // refused is what becomes of a job that could not be transformed, now that its

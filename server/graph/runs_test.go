@@ -41,6 +41,18 @@ func TestRunIsCoalesced(t *testing.T) {
 	require.EqualValues(t, 3, s.Flights()-flights)
 	require.Equal(t, []graphmill.TextStatus{{Hash: "03356168fe90", Query: rate.Text, Form: "coalesced"}}, sink.Texts("s"))
 	require.Empty(t, sink.Texts("another"))
+
+	// A batch of one tells nothing about how the text is sent.
+	_, err = sink.Execute(t.Context(), work(rated(1)...))
+	require.NoError(t, err)
+	alone := []graphmill.TextStatus{{Hash: "03356168fe90", Query: rate.Text, Form: "coalesced", Why: "in the last batch it stood alone"}}
+	require.Equal(t, alone, sink.Texts("s"))
+	_, err = sink.Execute(t.Context(), work(rated(1)...))
+	require.NoError(t, err)
+	require.Equal(t, alone, sink.Texts("s"), "nor does the second")
+	_, err = sink.Execute(t.Context(), work(rated(3)...))
+	require.NoError(t, err)
+	require.Empty(t, sink.Texts("s")[0].Why)
 }
 
 func TestRunsKeepTheOrder(t *testing.T) {
