@@ -360,9 +360,9 @@ func TestASourceThatCannotGoOnLetsTheBatchesUnderWayFinish(t *testing.T) {
 	require.Eventually(t, func() bool { return refused.Hits() > 0 }, patience, 5*time.Millisecond)
 	release()
 	st := w.awaitState(s, graphmill.StateFailed)
-	require.Equal(t, "auth", st.Reason.Code)
+	require.Equal(t, "forbidden", st.Reason.Code)
 	require.Equal(t, []string{"a", "b", "c", "d"}, w.applied())
 	require.EqualValues(t, 4, w.committed())
 	require.Zero(t, st.Counters.Failures, "no batch has failed")
-	require.Equal(t, "auth", st.LastFailure.Code)
+	require.Equal(t, "forbidden", st.LastFailure.Code)
 }

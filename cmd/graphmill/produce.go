@@ -48,7 +48,7 @@ messages of one key stay in order. The topic is created if it is absent.`,
 		if *partitions < 1 && cmd.Flags().Changed("partitions") {
 			return wrongUsage("--partitions %d is not at least 1", *partitions)
 		}
-		producer, err := kafka.NewProducer(*servers)
+		producer, err := kafka.NewProducer(*servers, kafka.ClientSettings{})
 		if err != nil {
 			return &usageError{text: "--kafka-bootstrap-servers: " + err.Error()}
 		}

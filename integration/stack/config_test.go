@@ -46,31 +46,36 @@ func TestPropertyLines(t *testing.T) {
 
 func TestKafkaConfTakesSettingsThatWin(t *testing.T) {
 	dir := t.TempDir()
-	s := &Server{dir: dir, state: state{Ports: map[string]int{portPlaintext: 1001, portSASL: 1002, portTLS: 1003, portController: 1004}}}
+	s := &Server{dir: dir, state: state{Ports: map[string]int{}}}
+	for i, name := range kafkaPorts {
+		s.state.Ports[name] = 1001 + i
+	}
 	require.NoError(t, writeKafkaConf(s, map[string]string{"num.partitions": "7"}))
 	b, err := os.ReadFile(filepath.Join(dir, kafkaConfFile))
 	require.NoError(t, err)
 	conf := string(b)
-	require.Contains(t, conf, "listeners=PLAINTEXT://127.0.0.1:1001,SASL://127.0.0.1:1002,TLS://127.0.0.1:1003,CONTROLLER://127.0.0.1:1004\n")
+	require.Contains(t, conf, "listeners=PLAINTEXT://127.0.0.1:1001,SASL://127.0.0.1:1002,TLS://127.0.0.1:1003,")
 	require.Greater(t, strings.Index(conf, "num.partitions=7"), strings.Index(conf, "num.partitions=3"), "of two lines Kafka takes the last")
 	require.NotContains(t, conf, "<no value>")
 }
 
 func TestCertificatesAreGoodForATLSListenerOnLoopback(t *testing.T) {
 	dir := t.TempDir()
-	caFile, serverFile := filepath.Join(dir, "ca.pem"), filepath.Join(dir, "server.pem")
-	require.NoError(t, writeCertificates(caFile, serverFile))
-	pair, err := tls.LoadX509KeyPair(serverFile, serverFile)
-	require.NoError(t, err)
-	ca, err := os.ReadFile(caFile)
+	path := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, writeCertificates(path))
+	ca, err := os.ReadFile(path(caFile))
 	require.NoError(t, err)
 	roots := x509.NewCertPool()
 	require.True(t, roots.AppendCertsFromPEM(ca))
-	for _, name := range []string{"localhost", "127.0.0.1"} {
-		_, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name})
-		require.NoError(t, err, name)
+	for _, file := range []string{serverFile, clientFile, expiredFile, misnamedFile, foreignClientFile} {
+		pair, err := tls.LoadX509KeyPair(path(file), path(file))
+		require.NoError(t, err)
+		for _, name := range []string{"localhost", "127.0.0.1"} {
+			_, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: name})
+			require.Equal(t, file == serverFile, err == nil, "%s for %s: %v", file, name, err)
+		}
 	}
-	info, err := os.Stat(serverFile)
+	info, err := os.Stat(path(serverFile))
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it holds the key")
 }

@@ -46,8 +46,15 @@ var (
 	KafkaScramUser = Credential{"scram", "scram-secret"} // SCRAM-SHA-256 and SCRAM-SHA-512
 )
 
+// KafkaClientName is whom the client certificates name: to the broker their
+// owner is the user CN=KafkaClientName.
+const KafkaClientName = "graphmill-client"
+
 // Kafka is a broker, which is its own controller (KRaft). It has listeners
-// without and with SASL and with TLS. Topics are not created by themselves.
+// without and with SASL, with TLS, with both, and with certificates that no
+// client should accept. Topics are not created by themselves. A topic or group
+// that has no access control list is everybody's; those that have one are also
+// open to who comes by Brokers.
 type Kafka struct{ *Server }
 
 // Ports of a broker, by the names that server.properties uses.
@@ -55,11 +62,17 @@ const (
 	portPlaintext  = "plaintext"
 	portSASL       = "sasl"
 	portTLS        = "tls"
+	portSASLTLS    = "sasltls"
+	portMTLS       = "mtls"
+	portExpired    = "expired"
+	portMisnamed   = "misnamed"
 	portController = "controller"
 )
 
+// kafkaPorts are those that a broker listens on.
+var kafkaPorts = []string{portPlaintext, portSASL, portTLS, portSASLTLS, portMTLS, portExpired, portMisnamed, portController}
+
 const (
-	kafkaCAFile   = "ca.pem"
 	kafkaConfFile = "server.properties"
 	formatLimit   = 2 * time.Minute
 )
@@ -71,7 +84,7 @@ func StartKafka(ctx context.Context, cfg KafkaConfig) (*Kafka, error) {
 	s, err := newServer(ctx, nameKafka, options{
 		dir: cfg.Dir, log: cfg.Log, readyTimeout: cfg.ReadyTimeout, detached: cfg.Detached,
 		jvmArgs: []string{"-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.showDateTime=true"},
-	}, portPlaintext, portSASL, portTLS, portController)
+	}, kafkaPorts...)
 	if err != nil {
 		return nil, err
 	}
@@ -88,19 +101,49 @@ func StartKafka(ctx context.Context, cfg KafkaConfig) (*Kafka, error) {
 }
 
 // Brokers returns the bootstrap address of the listener without authentication.
-func (k *Kafka) Brokers() []string { return []string{loopback(k.state.Ports[portPlaintext])} }
+func (k *Kafka) Brokers() []string { return k.listener(portPlaintext) }
 
 // SASLBrokers returns the bootstrap address of the listener with SASL
 // (KafkaPlainUser, KafkaScramUser) and without TLS.
-func (k *Kafka) SASLBrokers() []string { return []string{loopback(k.state.Ports[portSASL])} }
+func (k *Kafka) SASLBrokers() []string { return k.listener(portSASL) }
 
 // TLSBrokers returns the bootstrap address of the listener with TLS. Its
 // certificate is for localhost and 127.0.0.1 and signed by the one in CAFile.
-func (k *Kafka) TLSBrokers() []string { return []string{loopback(k.state.Ports[portTLS])} }
+func (k *Kafka) TLSBrokers() []string { return k.listener(portTLS) }
 
-// CAFile returns the path of the certificate, in PEM, that a client of
-// TLSBrokers has to trust.
-func (k *Kafka) CAFile() string { return k.path(kafkaCAFile) }
+// SASLTLSBrokers returns the bootstrap address of the listener with SASL, as
+// SASLBrokers, over TLS, as TLSBrokers.
+func (k *Kafka) SASLTLSBrokers() []string { return k.listener(portSASLTLS) }
+
+// MTLSBrokers returns the bootstrap address of the listener with TLS that wants
+// a certificate of the client: the one in ClientFile.
+func (k *Kafka) MTLSBrokers() []string { return k.listener(portMTLS) }
+
+// ExpiredBrokers returns the bootstrap address of the listener with TLS whose
+// certificate has expired.
+func (k *Kafka) ExpiredBrokers() []string { return k.listener(portExpired) }
+
+// MisnamedBrokers returns the bootstrap address of the listener with TLS whose
+// certificate is another host's.
+func (k *Kafka) MisnamedBrokers() []string { return k.listener(portMisnamed) }
+
+func (k *Kafka) listener(port string) []string { return []string{loopback(k.state.Ports[port])} }
+
+// CAFile returns the path of the certificate, in PEM, that a client of the
+// listeners with TLS has to trust.
+func (k *Kafka) CAFile() string { return k.path(caFile) }
+
+// ClientFile returns the path of a client's key and certificate, in PEM, that
+// MTLSBrokers accepts.
+func (k *Kafka) ClientFile() string { return k.path(clientFile) }
+
+// ForeignCAFile returns the path of an authority that has signed nothing of the
+// broker's.
+func (k *Kafka) ForeignCAFile() string { return k.path(foreignCAFile) }
+
+// ForeignClientFile returns the path of a client's key and certificate that the
+// broker refuses: they are of the foreign authority.
+func (k *Kafka) ForeignClientFile() string { return k.path(foreignClientFile) }
 
 // Env returns what a shell or another program needs to use the broker. It holds
 // the setting of Graphmill's own program too.
@@ -113,7 +156,10 @@ func (k *Kafka) Env() []EnvVar {
 		{"KAFKA_SASL_SCRAM_USER", KafkaScramUser.User},
 		{"KAFKA_SASL_SCRAM_PASSWORD", KafkaScramUser.Password},
 		{"KAFKA_TLS_BROKERS", strings.Join(k.TLSBrokers(), ",")},
+		{"KAFKA_SASL_TLS_BROKERS", strings.Join(k.SASLTLSBrokers(), ",")},
+		{"KAFKA_MTLS_BROKERS", strings.Join(k.MTLSBrokers(), ",")},
 		{"KAFKA_CA_FILE", k.CAFile()},
+		{"KAFKA_CLIENT_FILE", k.ClientFile()},
 		{"KAFKA_LOG_FILE", k.LogFile()},
 		{"GRAPHMILL_KAFKA_BOOTSTRAP_SERVERS", strings.Join(k.Brokers(), ",")},
 	}
@@ -139,10 +185,19 @@ func writeKafkaConf(s *Server, settings map[string]string) error {
 	}
 	var b bytes.Buffer
 	if err := kafkaConf.Execute(&b, struct {
-		Dir   string
-		Ports map[string]int
-		Plain Credential
-	}{s.dir, s.state.Ports, KafkaPlainUser}); err != nil {
+		Dir       string
+		Ports     map[string]int
+		Plain     Credential
+		SASL      []string          // listeners with SASL
+		Keystores map[string]string // by listener with TLS
+		CA        string
+	}{
+		Dir: s.dir, Ports: s.state.Ports, Plain: KafkaPlainUser, CA: caFile,
+		SASL: []string{portSASL, portSASLTLS},
+		Keystores: map[string]string{
+			portTLS: serverFile, portSASLTLS: serverFile, portMTLS: serverFile, portExpired: expiredFile, portMisnamed: misnamedFile,
+		},
+	}); err != nil {
 		return err
 	}
 	lines, err := propertyLines(settings)
@@ -159,7 +214,7 @@ func formatKafka(ctx context.Context, s *Server) error {
 	if err := os.RemoveAll(s.path(dataDir)); err != nil { // a first start that was broken off
 		return err
 	}
-	if err := writeCertificates(s.path(kafkaCAFile), s.path("server.pem")); err != nil {
+	if err := writeCertificates(s.path); err != nil {
 		return err
 	}
 	id := make([]byte, 16)

@@ -39,6 +39,8 @@ const (
 type budget struct {
 	messages int
 	bytes    int64
+	total    int32 // most of an answer on the wire
+	part     int32 // most of one partition in it
 
 	mu      sync.Mutex
 	seen    float64 // bytes on the wire of all batches
@@ -50,7 +52,8 @@ type budget struct {
 }
 
 func newBudget(cfg Config) *budget {
-	return &budget{messages: cfg.MaxBufferedMessages, bytes: cfg.MaxBufferedBytes, brokers: 1}
+	total, part := cfg.Client.fetchLimits()
+	return &budget{messages: cfg.MaxBufferedMessages, bytes: cfg.MaxBufferedBytes, total: total, part: part, brokers: 1}
 }
 
 // over makes the limits follow what is read by cl.
@@ -96,8 +99,8 @@ func (b *budget) limits() (total, partition int32) {
 		return 1, 1
 	}
 	want := min(float64(b.bytes)/b.growth, float64(b.messages)*b.message, 2*b.seen) / float64(b.brokers)
-	total = int32(max(1, min(want, maxFetchBytes)))
-	return total, max(total/2, 1)
+	total = int32(max(1, min(want, float64(b.total))))
+	return total, min(max(total/2, 1), b.part)
 }
 
 // update tells the client when the limit has moved by a tenth. The lock is

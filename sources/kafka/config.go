@@ -53,6 +53,10 @@ type Config struct {
 	AcceptRecreated bool   // a topic that was created anew is read from its beginning
 	AcceptLost      string // graphmill.StartEarliest, StartLatest: what a lost position becomes; empty: it ends the stream
 
+	// Client is what CONFIGS and CREDENTIALS say. Where a field below says the
+	// same, the field wins if it is not zero.
+	Client ClientSettings
+
 	ClientID string // how the broker's logs and quotas call this client
 
 	// SessionTimeout is how long the group waits for a member that has gone
@@ -72,9 +76,9 @@ type Config struct {
 
 // withDefaults fills in what has a default.
 func (c Config) withDefaults() Config {
-	c.ClientID = cmp.Or(c.ClientID, DefaultClientID)
-	c.SessionTimeout = cmp.Or(c.SessionTimeout, DefaultSessionTimeout)
-	c.RebalanceTimeout = cmp.Or(c.RebalanceTimeout, DefaultRebalanceTimeout)
+	c.ClientID = cmp.Or(c.ClientID, c.Client.clientID, DefaultClientID)
+	c.SessionTimeout = cmp.Or(c.SessionTimeout, c.Client.session, DefaultSessionTimeout)
+	c.RebalanceTimeout = cmp.Or(c.RebalanceTimeout, c.Client.rebalance, DefaultRebalanceTimeout)
 	c.MaxBufferedMessages = cmp.Or(c.MaxBufferedMessages, DefaultMaxBufferedMessages)
 	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, DefaultMaxBufferedBytes)
 	if c.Logger == nil {
@@ -114,19 +118,16 @@ func (c *Config) validate() error {
 // connect makes a client with what every use of it has in common. Nothing is
 // dialled yet. The context ends everything that the client does.
 func (c *Config) connect(ctx context.Context, links *links, opts ...kgo.Opt) (*kgo.Client, error) {
-	cl, err := kgo.NewClient(append([]kgo.Opt{
+	cl, err := kgo.NewClient(slices.Concat([]kgo.Opt{
 		kgo.WithContext(ctx),
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID(c.ClientID),
 		kgo.WithLogger(clientLogger{c.Logger}),
 		kgo.WithHooks(links),
-		kgo.DialTimeout(dialTimeout),
-		kgo.RequestTimeoutOverhead(requestTimeout),
-		kgo.MetadataMaxAge(metadataMaxAge),
 		kgo.MetadataMinAge(metadataMinAge),
 		// Telemetry that brokers may ask of clients. It would hold up Close.
 		kgo.DisableClientMetrics(),
-	}, opts...)...)
+	}, c.Client.options(links), opts)...)
 	if err != nil {
 		return nil, fmt.Errorf("make a Kafka client: %w", err)
 	}
@@ -136,7 +137,7 @@ func (c *Config) connect(ctx context.Context, links *links, opts ...kgo.Opt) (*k
 // reading are the options of everything that consumes.
 func (c *Config) reading(b *budget) []kgo.Opt {
 	total, partition := b.limits()
-	return []kgo.Opt{
+	return append([]kgo.Opt{
 		kgo.WithHooks(b),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		// Control records and aborted transactions take offsets. A position
@@ -144,9 +145,13 @@ func (c *Config) reading(b *budget) []kgo.Opt {
 		kgo.KeepControlRecords(),
 		// A position that the broker has no more must never be moved silently.
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
-		kgo.FetchMaxWait(fetchMaxWait),
 		kgo.FetchMaxBytes(total),
 		kgo.FetchMaxPartitionBytes(partition),
 		kgo.MaxDecompressBatchBytes(maxBatchBytes),
-	}
+	}, c.Client.reading()...)
+}
+
+// heartbeat is the pause between two signs of life to the group.
+func (c *Config) heartbeat() time.Duration {
+	return cmp.Or(c.Client.heartbeat, c.SessionTimeout*3/10)
 }

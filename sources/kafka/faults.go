@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,7 +29,8 @@ const (
 	codePositionLost  = "position_lost"    // set-up: what the position points to is gone
 	codeTopicRecreate = "topic_recreated"  // set-up: the topic is another one of the same name
 	codeBadBatch      = "batch_unreadable" // set-up: a record batch that can never be read
-	codeAuth          = "auth"             // set-up: the broker does not let us
+	codeAuth          = "auth"             // set-up: the broker refuses user or password
+	codeForbidden     = "forbidden"        // set-up: the user may not do it
 	codeNoteTooLarge  = "commit_refused"   // set-up: the broker takes no metadata as long as ours
 	codeClosed        = "closed"           // set-up: the source has been closed
 )
@@ -43,29 +45,16 @@ func ends(code, text, next string, err error) *graphmill.Fault {
 	return &graphmill.Fault{Class: graphmill.FaultSetup, Code: code, Text: text, Next: next, Message: graphmill.WholeBatch, Err: err}
 }
 
-// refusals are the broker's answers that mean that we may not.
-var refusals = []error{
-	kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState,
-	kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
-	kerr.SecurityDisabled,
-}
-
-// isRefusal tells whether err is a matter of rights.
-func isRefusal(err error) bool {
-	return slices.ContainsFunc(refusals, func(r error) bool { return errors.Is(err, r) })
-}
-
 // fault classes what went wrong while doing something with the brokers. What
-// is neither a matter of rights nor a fault already heals by itself: the client
-// retries all else.
+// is neither a matter of the login, of rights and of TLS nor a fault already
+// heals by itself: the client retries all else.
 func (l *links) fault(doing string, err error) *graphmill.Fault {
 	var f *graphmill.Fault
 	switch {
 	case errors.As(err, &f):
 		return f
 	case isRefusal(err):
-		return ends(codeAuth, fmt.Sprintf("%s: the broker refuses it", doing),
-			"check user, password and the rights of that user (topic: read, describe; group: read)", err)
+		return l.refused(doing, err)
 	}
 	if errors.Is(err, kerr.OffsetMetadataTooLarge) {
 		return ends(codeNoteTooLarge, fmt.Sprintf("%s: the broker refuses the note that stands beside each offset", doing),
@@ -81,16 +70,18 @@ func (l *links) fault(doing string, err error) *graphmill.Fault {
 // client, because a client's request that ends with its context does not say
 // what stood in its way.
 type links struct {
-	seeds []string
-	wake  chan struct{} // a token when something has happened to a connection
+	seeds    []string
+	security *security
+	wake     chan struct{} // a token when something has happened to a connection
 
-	mu     sync.Mutex
-	failed error  // the last failure to connect; nil once a connection stands
-	addr   string // where
+	mu      sync.Mutex
+	failed  error  // the last failure to connect; nil once a connection stands
+	addr    string // where
+	noLogin error  // the broker's refusal of the login; it is final
 }
 
-func newLinks(seeds []string) *links {
-	return &links{seeds: seeds, wake: make(chan struct{}, 1)}
+func newLinks(cfg *Config) *links {
+	return &links{seeds: cfg.Brokers, security: &cfg.Client.security, wake: make(chan struct{}, 1)}
 }
 
 // OnBrokerConnect implements kgo.HookBrokerConnect.
@@ -100,9 +91,13 @@ func (l *links) OnBrokerConnect(meta kgo.BrokerMetadata, _ time.Duration, _ net.
 	if errors.Is(err, context.Canceled) {
 		return
 	}
+	l.note(net.JoinHostPort(meta.Host, strconv.Itoa(int(meta.Port))), err)
+}
+
+// note remembers how the last attempt to connect went: nil, well.
+func (l *links) note(addr string, err error) {
 	l.mu.Lock()
-	l.failed = err
-	l.addr = fmt.Sprintf("%s:%d", meta.Host, meta.Port)
+	l.failed, l.addr = err, addr
 	l.mu.Unlock()
 	if err != nil {
 		l.signal()
@@ -135,13 +130,14 @@ func (l *links) unreachable(err error) *graphmill.Fault {
 	failed, addr := l.failed, l.addr
 	l.mu.Unlock()
 	asked := strings.Join(l.seeds, ", ")
+	var u *unusable
+	if errors.As(err, &u) || errors.As(failed, &u) {
+		return u.fault()
+	}
 	f := waits(codeUnreachable, "no broker of "+asked+" answers", err)
 	f.Next = "check that the broker runs and that its address can be reached from here"
-	// Without a login a connection stands, and breaks at the first request.
 	if eof := (*kgo.ErrFirstReadEOF)(nil); errors.As(err, &eof) || errors.As(failed, &eof) {
-		f.Text = "the broker at " + cmp.Or(addr, asked) + " closes the connection at once"
-		f.Next = "check whether the broker wants TLS or a login at this address"
-		return f
+		return l.closedAtOnce(cmp.Or(addr, asked), err)
 	}
 	if failed == nil {
 		return f

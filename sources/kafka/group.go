@@ -33,7 +33,7 @@ func (s *Source) membership() []kgo.Opt {
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(s.cfg.SessionTimeout),
 		kgo.RebalanceTimeout(s.cfg.RebalanceTimeout),
-		kgo.HeartbeatInterval(s.cfg.SessionTimeout * 3 / 10),
+		kgo.HeartbeatInterval(s.cfg.heartbeat()),
 		kgo.DisableAutoCommit(),
 		kgo.AdjustFetchOffsetsFn(s.settleAssigned),
 		kgo.OnPartitionsAssigned(s.assigned),

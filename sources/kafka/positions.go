@@ -179,7 +179,7 @@ func withPositions(ctx context.Context, cfg Config, do func(ctx context.Context,
 	}
 	ctx, cancel := context.WithTimeout(ctx, positionsTimeout)
 	defer cancel()
-	g := &groupPositions{cfg: cfg, links: newLinks(cfg.Brokers)}
+	g := &groupPositions{cfg: cfg, links: newLinks(&cfg)}
 	var err error
 	if g.cl, err = cfg.connect(ctx, g.links); err != nil {
 		return err

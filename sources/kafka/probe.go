@@ -32,7 +32,7 @@ func Probe(ctx context.Context, cfg Config) error {
 	if err := cfg.validate(); err != nil {
 		return err
 	}
-	links := newLinks(cfg.Brokers)
+	links := newLinks(&cfg)
 	cl, err := cfg.connect(context.WithoutCancel(ctx), links)
 	if err != nil {
 		return err

@@ -37,12 +37,12 @@ type Producer struct {
 
 // NewProducer makes a producer. Nothing is dialled yet; addresses that cannot
 // be parsed are an error of KindInvalid.
-func NewProducer(brokers []string) (*Producer, error) {
-	cfg := Config{Brokers: brokers, Topics: []string{"-"}}.withDefaults()
+func NewProducer(brokers []string, client ClientSettings) (*Producer, error) {
+	cfg := Config{Brokers: brokers, Client: client, Topics: []string{"-"}}.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	links := newLinks(brokers)
+	links := newLinks(&cfg)
 	cl, err := cfg.connect(context.Background(), links,
 		kgo.MaxBufferedRecords(maxUnsent),
 		kgo.MaxBufferedBytes(maxUnsentBytes),

@@ -17,7 +17,7 @@ import (
 
 func (b *broker) producer() *kafka.Producer {
 	b.t.Helper()
-	p, err := kafka.NewProducer([]string{b.addr})
+	p, err := kafka.NewProducer([]string{b.addr}, kafka.ClientSettings{})
 	require.NoError(b.t, err)
 	b.t.Cleanup(p.Close)
 	return p
@@ -72,7 +72,7 @@ func TestProducerSaysWhyItCannotWrite(t *testing.T) {
 		require.Equal(t, "topic_absent", f.Code)
 	})
 	t.Run("no broker", func(t *testing.T) {
-		p, err := kafka.NewProducer([]string{"127.0.0.1:1"})
+		p, err := kafka.NewProducer([]string{"127.0.0.1:1"}, kafka.ClientSettings{})
 		require.NoError(t, err)
 		defer p.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -82,7 +82,7 @@ func TestProducerSaysWhyItCannotWrite(t *testing.T) {
 		require.Contains(t, f.Text, "127.0.0.1:1")
 	})
 	t.Run("an address that is none", func(t *testing.T) {
-		_, err := kafka.NewProducer([]string{"host:port"})
+		_, err := kafka.NewProducer([]string{"host:port"}, kafka.ClientSettings{})
 		require.Equal(t, graphmill.KindInvalid, graphmill.KindOf(err))
 	})
 	t.Run("a name that cannot be a topic", func(t *testing.T) {
@@ -106,6 +106,6 @@ func TestProducerSaysWhyItCannotWrite(t *testing.T) {
 		defer h.Remove()
 		require.NoError(t, p.Send(t.Context(), topic, nil, []byte("x"), nil))
 		_, err := p.Flush(t.Context())
-		require.Equal(t, "auth", fault(t, err).Code)
+		require.Equal(t, "forbidden", fault(t, err).Code)
 	})
 }

@@ -53,7 +53,7 @@ func NewReader(cfg Config, from string) (*Reader, error) {
 		cfg.Start = start
 		cfg.Group, cfg.Known = "", nil // no position counts
 	}
-	return &Reader{cfg: cfg, links: newLinks(cfg.Brokers), budget: newBudget(cfg)}, nil
+	return &Reader{cfg: cfg, links: newLinks(&cfg), budget: newBudget(cfg)}, nil
 }
 
 // Fetch waits until there is something and returns at most max messages, in

@@ -76,7 +76,7 @@ func New(cfg Config, obs sources.Observer) (*Source, error) {
 	return &Source{
 		cfg:        cfg,
 		obs:        obs,
-		links:      newLinks(cfg.Brokers),
+		links:      newLinks(&cfg),
 		budget:     newBudget(cfg),
 		life:       life,
 		end:        end,

@@ -79,8 +79,7 @@ func complaint(topics []string, infos map[string]topicInfo) *graphmill.Fault {
 		info := infos[t]
 		switch {
 		case isRefusal(info.err):
-			return ends(codeAuth, fmt.Sprintf("topic %q may not be read", t),
-				"give the user the rights to read and describe the topic", info.err)
+			return forbidden(fmt.Sprintf("topic %q cannot be described", t), info.err)
 		case info.absent():
 			absent = append(absent, fmt.Sprintf("%q", t))
 		case errors.Is(info.err, kerr.InvalidTopicException):

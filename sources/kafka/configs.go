@@ -1,0 +1,257 @@
+package kafka
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/graphmill/graphmill"
+)
+
+// Vault is where the values lie that a definition names and does not hold.
+// Its errors are meant for people, and hold no secret.
+type Vault interface {
+	// Secret returns what a value of the form secret:NAME stands for.
+	Secret(name string) (string, error)
+	// File returns the content of the file that an entry *.location names.
+	File(path string) ([]byte, error)
+}
+
+// ClientSettings are what CONFIGS and CREDENTIALS make of a client. The zero
+// value is a client by default: without TLS and login.
+type ClientSettings struct {
+	// StartFrom is what auto.offset.reset says, as START_FROM: "earliest",
+	// "latest", or "" where it is not given.
+	StartFrom string
+
+	clientID, rack string
+
+	family                      string // of addresses: "any", "v4", "v6"
+	requestTimeout, dialTimeout time.Duration
+	idleTimeout                 time.Duration
+	backoff, maxBackoff         time.Duration
+	metadataMax                 time.Duration
+
+	session, heartbeat, rebalance time.Duration
+
+	reset                    string
+	fetchMin, fetchMax       int32
+	partitionMax, receiveMax int32
+	fetchWait                time.Duration
+
+	raw      rawSecurity
+	security security
+}
+
+// configEntry is one entry of CONFIGS or CREDENTIALS.
+type configEntry struct{ field, name, value string }
+
+// ParseConfigs reads CONFIGS and CREDENTIALS, which differ in nothing but what
+// is shown of them. Notifications name what has no effect here. vault may be
+// nil: there is nothing then that secret:NAME and *.location could name.
+//
+// Errors are *graphmill.Error: of KindInvalid, with the field ("configs" or
+// "credentials") and the name of the entry, never its value; or what the vault
+// says.
+func ParseConfigs(configs, credentials map[string]string, vault Vault) (ClientSettings, []string, error) {
+	if vault == nil {
+		vault = noVault{}
+	}
+	var s ClientSettings
+	var notes []string
+	given := map[*property]configEntry{}
+	for _, e := range entriesOf(configs, credentials) {
+		p, err := findProperty(e.field, e.name)
+		if err != nil {
+			return ClientSettings{}, nil, err
+		}
+		if before, twice := given[p]; twice {
+			return ClientSettings{}, nil, graphmill.Invalid(e.field, "%s is given twice: %s of %s is the same setting", e.name, before.name, before.field)
+		}
+		given[p] = e
+		note, err := p.take(&s, e, vault)
+		if err != nil {
+			return ClientSettings{}, nil, err
+		}
+		if note != "" {
+			notes = append(notes, note)
+		}
+	}
+	fieldOf := func(name string) string { return cmp.Or(given[propertyIndex[name]].field, "configs") }
+	if err := s.agree(fieldOf); err != nil {
+		return ClientSettings{}, nil, err
+	}
+	more, err := s.secure(fieldOf, vault)
+	if err != nil {
+		return ClientSettings{}, nil, err
+	}
+	return s, append(notes, more...), nil
+}
+
+// entriesOf lists all entries, sorted, so that of several mistakes always the
+// same one is told.
+func entriesOf(configs, credentials map[string]string) []configEntry {
+	entries := make([]configEntry, 0, len(configs)+len(credentials))
+	for field, m := range map[string]map[string]string{"configs": configs, "credentials": credentials} {
+		for name, value := range m {
+			entries = append(entries, configEntry{field, name, value})
+		}
+	}
+	slices.SortFunc(entries, func(a, b configEntry) int {
+		return cmp.Or(cmp.Compare(a.field, b.field), cmp.Compare(a.name, b.name))
+	})
+	return entries
+}
+
+// take puts one entry into the settings. A note says that it has no effect.
+func (p *property) take(s *ClientSettings, e configEntry, vault Vault) (note string, err error) {
+	if p.use == useRefused {
+		return "", graphmill.Invalid(e.field, "%s cannot be set: %s", e.name, p.says)
+	}
+	value := e.value
+	if name, isRef := graphmill.SecretRef(value); isRef && p.use == useApplied {
+		if value, err = vault.Secret(name); err != nil {
+			return "", aboutEntry(e.field, e.name, err)
+		}
+	}
+	v, err := p.parse(value)
+	if err != nil {
+		return "", graphmill.Invalid(e.field, "the value of %s cannot be used: %v", e.name, err)
+	}
+	switch p.use {
+	case useApplied:
+		p.set(s, v)
+	case useFixed:
+		if v.text != p.only {
+			return "", graphmill.Invalid(e.field, "%s is %s here: %s", e.name, p.only, p.says)
+		}
+	case useIgnored:
+		return fmt.Sprintf("%s: %s has no effect: %s", e.field, e.name, p.says), nil
+	}
+	return "", nil
+}
+
+// aboutEntry makes an error of the vault one about an entry.
+func aboutEntry(field, name string, err error) *graphmill.Error {
+	out := &graphmill.Error{Kind: graphmill.KindOf(err), Code: "invalid", Field: field, Text: name, Err: err}
+	if e, ok := err.(*graphmill.Error); ok {
+		out.Code, out.Text, out.Next, out.Err = e.Code, name+": "+e.Text, e.Next, e.Err
+	}
+	return out
+}
+
+// agree checks what entries say together, and completes it.
+func (s *ClientSettings) agree(fieldOf func(name string) string) error {
+	switch s.reset {
+	case "":
+	case "smallest", "beginning", graphmill.StartEarliest:
+		s.StartFrom = graphmill.StartEarliest
+	case "error":
+		e := graphmill.Invalid(fieldOf("auto.offset.reset"), "auto.offset.reset cannot be error: a stream has to begin somewhere, and a position that is lost ends it anyway")
+		e.Next = "say where to begin with START_FROM (--start-from, start_from)"
+		return e
+	default:
+		s.StartFrom = graphmill.StartLatest
+	}
+	session := cmp.Or(s.session, DefaultSessionTimeout)
+	if s.heartbeat >= session {
+		return graphmill.Invalid(fieldOf("heartbeat.interval.ms"), "heartbeat.interval.ms is not less than session.timeout.ms (%d)", session.Milliseconds())
+	}
+	if s.maxBackoff > 0 && s.maxBackoff < cmp.Or(s.backoff, minBackoff) {
+		return graphmill.Invalid(fieldOf("reconnect.backoff.max.ms"), "reconnect.backoff.max.ms is less than reconnect.backoff.ms (%d)", cmp.Or(s.backoff, minBackoff).Milliseconds())
+	}
+	return nil
+}
+
+// metadataAge takes the smaller of two settings that say the same.
+func (s *ClientSettings) metadataAge(d time.Duration) {
+	if s.metadataMax == 0 || d < s.metadataMax {
+		s.metadataMax = d
+	}
+}
+
+// answerOverhead is what an answer may hold beside the messages that were asked
+// for.
+const answerOverhead = 64 << 10
+
+// fetchLimits bounds what may be asked of a broker, and of a partition, in
+// bytes on the wire.
+func (s *ClientSettings) fetchLimits() (total, partition int32) {
+	total = cmp.Or(s.fetchMax, maxFetchBytes)
+	if s.receiveMax > 0 {
+		total = min(total, s.receiveMax-answerOverhead)
+	}
+	return total, min(total, cmp.Or(s.partitionMax, total))
+}
+
+// Pauses of the client before it tries again.
+const (
+	minBackoff  = 250 * time.Millisecond
+	longBackoff = 5 * time.Second
+)
+
+// pauseAfter is the pause after so many failures in a row, with jitter.
+func (s *ClientSettings) pauseAfter(failures int) time.Duration {
+	first := cmp.Or(s.backoff, minBackoff)
+	most := max(cmp.Or(s.maxBackoff, longBackoff), first)
+	d := first << min(max(failures-1, 0), 16)
+	d = time.Duration(float64(min(d, most)) * (0.8 + 0.4*rand.Float64()))
+	return min(d, most)
+}
+
+// options are those of every client.
+func (s *ClientSettings) options(links *links) []kgo.Opt {
+	opts := []kgo.Opt{
+		kgo.Dialer((&dialer{family: s.family, timeout: cmp.Or(s.dialTimeout, dialTimeout), security: &s.security, links: links}).dial),
+		kgo.RequestTimeoutOverhead(cmp.Or(s.requestTimeout, requestTimeout)),
+		kgo.MetadataMaxAge(cmp.Or(s.metadataMax, metadataMaxAge)),
+		kgo.RetryBackoffFn(s.pauseAfter),
+	}
+	if s.idleTimeout > 0 {
+		opts = append(opts, kgo.ConnIdleTimeout(s.idleTimeout))
+	}
+	if s.receiveMax > 0 {
+		opts = append(opts, kgo.BrokerMaxReadBytes(s.receiveMax))
+	}
+	if login := s.security.login(links); login != nil {
+		opts = append(opts, kgo.SASL(login))
+	}
+	return opts
+}
+
+// reading are the options of clients that consume.
+func (s *ClientSettings) reading() []kgo.Opt {
+	opts := []kgo.Opt{kgo.FetchMaxWait(cmp.Or(s.fetchWait, fetchMaxWait))}
+	if s.fetchMin > 0 {
+		opts = append(opts, kgo.FetchMinBytes(s.fetchMin))
+	}
+	if s.rack != "" {
+		opts = append(opts, kgo.Rack(s.rack))
+	}
+	return opts
+}
+
+// noVault is a place without secrets and files.
+type noVault struct{}
+
+func (noVault) Secret(string) (string, error) {
+	return "", graphmill.Invalid("", "there is nothing here that secret:NAME could name")
+}
+
+func (noVault) File(string) ([]byte, error) {
+	return nil, graphmill.Invalid("", "no files can be named here")
+}
+
+// secret is a text that no format prints.
+type secret string
+
+func (secret) String() string   { return graphmill.RedactedValue }
+func (secret) GoString() string { return graphmill.RedactedValue }
+
+// upperWord is a word as Kafka spells it.
+func upperWord(s string) string { return strings.ToUpper(strings.TrimSpace(s)) }

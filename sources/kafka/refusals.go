@@ -1,0 +1,143 @@
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/graphmill/graphmill"
+)
+
+// Reason codes of logins that do not come about, beside codeAuth.
+const (
+	codeMechanism  = "sasl_mechanism"   // set-up: the broker does not offer it
+	codeUnasked    = "sasl_not_offered" // set-up: the listener has no login
+	codeLoginFirst = "sasl_missing"     // the listener seems to want a login
+)
+
+// tlsReason is the reason code of TLS that does not come about.
+type tlsReason string
+
+const (
+	tlsMissing            tlsReason = "tls_missing"             // the listener wants TLS
+	tlsUnexpected         tlsReason = "tls_not_offered"         // the listener has no TLS
+	tlsAuthority          tlsReason = "tls_authority"           // who signed the broker's certificate is not trusted
+	tlsHostName           tlsReason = "tls_host_name"           // the broker's certificate is another host's
+	tlsExpired            tlsReason = "tls_expired"             // the broker's certificate, or not valid yet
+	tlsCertificateMissing tlsReason = "tls_certificate_missing" // the broker wants one of the client
+	tlsCertificateRefused tlsReason = "tls_certificate_refused" // the broker does not accept the client's
+	tlsOther              tlsReason = "tls"
+)
+
+// tlsTexts say of each reason what is so, of the broker at an address, and what
+// to do.
+var tlsTexts = map[tlsReason]struct{ is, next string }{
+	tlsMissing:            {"expects TLS, and this connection has none", "set security.protocol to ssl, or to sasl_ssl with a login"},
+	tlsUnexpected:         {"does not speak TLS", "set security.protocol to plaintext, or to sasl_plaintext with a login; or name the address of the listener with TLS"},
+	tlsAuthority:          {"shows a certificate of an authority that is not trusted", "give the certificate of the authority that signed the broker's in ssl.ca.pem or ssl.ca.location"},
+	tlsHostName:           {"shows a certificate that is not for this address", "name the broker as its certificate does (its advertised listener, too), or set ssl.endpoint.identification.algorithm to none"},
+	tlsExpired:            {"shows a certificate that has expired or is not valid yet", "renew the broker's certificate, and look at the clocks"},
+	tlsCertificateMissing: {"wants a certificate of the client, and there is none", "give one in ssl.certificate.* and ssl.key.*, or in ssl.keystore.location"},
+	tlsCertificateRefused: {"does not accept the client's certificate", "look at who signed the client's certificate, until when it is valid, and whether the broker trusts that authority"},
+	tlsOther:              {"cannot be talked to by TLS", "look at the versions and certificates of TLS on both sides"},
+}
+
+// fault makes the stream's fault of it. What is mended at the broker alone is
+// waited out, as is what the broker has not said: a proxy whose broker is away
+// closes connections, too. All else ends the stream.
+func (u *unusable) fault() *graphmill.Fault {
+	t := tlsTexts[u.why]
+	text := "the broker at " + u.address + " " + t.is
+	if !u.sure {
+		f := waits(string(u.why), "the broker at "+u.address+" closes the connection; most likely it "+t.is, u.err)
+		f.Next = t.next
+		return f
+	}
+	if u.why == tlsExpired {
+		f := waits(string(u.why), text, u.err)
+		f.Next = t.next
+		return f
+	}
+	return ends(string(u.why), text, t.next, u.err)
+}
+
+// closedAtOnce is the fault of a connection that the broker closes before it
+// answers, without a word.
+func (l *links) closedAtOnce(addr string, err error) *graphmill.Fault {
+	text := "the broker at " + addr + " closes the connection at once; most likely it "
+	var f *graphmill.Fault
+	switch {
+	case l.security.mechanism == "":
+		f = waits(codeLoginFirst, text+"wants a login", err)
+		f.Next = "set security.protocol to sasl_ssl or sasl_plaintext, with sasl.mechanism, sasl.username and sasl.password"
+		if l.security.tls == nil {
+			f.Next += "; or to ssl, if the broker wants TLS"
+		}
+	case l.security.tls == nil:
+		f = waits(string(tlsMissing), text+tlsTexts[tlsMissing].is, err)
+		f.Next = tlsTexts[tlsMissing].next
+	default:
+		f = waits(codeUnreachable, "the broker at "+addr+" closes the connection at once", err)
+		f.Next = "look into the broker's log"
+	}
+	return f
+}
+
+// logins and rights are the broker's answers that mean that we may not.
+var (
+	logins = []error{kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.IllegalSaslState}
+	rights = []error{kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SecurityDisabled}
+)
+
+func isAny(err error, of []error) bool {
+	return slices.ContainsFunc(of, func(r error) bool { return errors.Is(err, r) })
+}
+
+// isRefusal tells whether err is a matter of the login or of rights.
+func isRefusal(err error) bool { return isAny(err, logins) || isAny(err, rights) }
+
+// refused makes the fault of a refusal.
+func (l *links) refused(doing string, err error) *graphmill.Fault {
+	s := l.security
+	switch {
+	case errors.Is(err, kerr.SaslAuthenticationFailed):
+		l.refuse(err)
+		return ends(codeAuth, "the broker refuses the login of "+s.principal(),
+			"check sasl.username, sasl.password and sasl.mechanism; the broker is not asked again, since that may lock the account", err)
+	case errors.Is(err, kerr.UnsupportedSaslMechanism):
+		return ends(codeMechanism, fmt.Sprintf("the broker does not offer the mechanism %s", s.mechanism),
+			"set sasl.mechanism to one that it offers (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512)", err)
+	case errors.Is(err, kerr.IllegalSaslState) && s.mechanism != "":
+		return ends(codeUnasked, "the broker has no login at this address",
+			"set security.protocol to plaintext or ssl; or name the address of the listener with the login", err)
+	}
+	return forbidden(fmt.Sprintf("%s: the broker does not allow it to %s", doing, s.principal()), err)
+}
+
+// forbidden makes the fault of a right that is lacking.
+func forbidden(text string, err error) *graphmill.Fault {
+	next := "allow it to the user at the broker"
+	switch {
+	case errors.Is(err, kerr.TopicAuthorizationFailed):
+		next = "allow the user Read and Describe on the topic, or Write to produce (kafka-acls.sh --add --allow-principal User:NAME --operation Read --operation Describe --topic TOPIC)"
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		next = "allow the user Read on the consumer group (kafka-acls.sh --add --allow-principal User:NAME --operation Read --group GROUP)"
+	}
+	return ends(codeForbidden, text, next, err)
+}
+
+// refuse remembers that the login was refused.
+func (l *links) refuse(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.noLogin = err
+}
+
+// refusal returns the broker's refusal of the login, or nil.
+func (l *links) refusal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.noLogin
+}
