@@ -14,11 +14,23 @@ import (
 // topics must be there within the create timeout. Warnings tell what will keep
 // it from starting, such as a module that is not there yet.
 //
-// Errors: KindInvalid with the field; KindConflict (stream_exists, or what the
-// broker refuses: auth); KindUnavailable (broker_unreachable, topic_absent).
+// Errors: KindInvalid with the field; KindConflict (stream_exists,
+// secret_not_found, or what the broker refuses: auth, forbidden, tls_authority);
+// KindUnavailable (broker_unreachable, topic_absent).
 func (s *Server) CreateStream(ctx context.Context, spec graphmill.StreamSpec, check bool) (StreamInfo, error) {
+	told := spec.StartFrom
+	if told == "" {
+		spec.StartFrom = kafka.StartFrom(spec.Configs, spec.Credentials)
+	}
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
+		return StreamInfo{}, err
+	}
+	if len(s.brokers(spec)) == 0 {
+		return StreamInfo{}, noBroker()
+	}
+	notes, err := s.clientNotes(spec, told, check)
+	if err != nil {
 		return StreamInfo{}, err
 	}
 	if err := s.withinLimits(spec); err != nil {
@@ -27,16 +39,12 @@ func (s *Server) CreateStream(ctx context.Context, spec graphmill.StreamSpec, ch
 	if _, err := s.stream(spec.Name); err == nil {
 		return StreamInfo{}, streamExists(spec.Name)
 	}
-	cfg, err := s.kafkaConfig(spec)
-	if err != nil {
-		return StreamInfo{}, err
-	}
 	if check {
-		if err := s.probe(ctx, cfg); err != nil {
+		if err := s.probe(ctx, spec); err != nil {
 			return StreamInfo{}, err
 		}
 	}
-	warnings := s.warnings(ctx, spec)
+	warnings := append(notes, s.warnings(ctx, spec)...)
 	st, err := s.define(ctx, spec)
 	if err != nil {
 		return StreamInfo{}, err
@@ -104,11 +112,33 @@ func (s *Server) withinLimits(spec graphmill.StreamSpec) error {
 	return nil
 }
 
+// clientNotes checks CONFIGS and CREDENTIALS and tells what of them has no
+// effect. What they name and what is not there yet, a secret or a file, refuses
+// the definition only with check.
+func (s *Server) clientNotes(spec graphmill.StreamSpec, told string, check bool) ([]string, error) {
+	_, notes, err := kafka.ParseConfigs(spec.Configs, spec.Credentials, s.cfg.Secrets)
+	switch {
+	case err == nil:
+	case !check && graphmill.KindOf(err) == graphmill.KindConflict:
+		notes = append(notes, fmt.Sprintf("the stream cannot start yet: %v", err))
+	default:
+		return nil, err
+	}
+	if reset := kafka.StartFrom(spec.Configs, spec.Credentials); told != "" && reset != "" && told != reset {
+		notes = append(notes, fmt.Sprintf("auto.offset.reset has no effect: start_from says %s", told))
+	}
+	return notes, nil
+}
+
 // probe looks for broker and topics.
-func (s *Server) probe(ctx context.Context, cfg kafka.Config) error {
+func (s *Server) probe(ctx context.Context, spec graphmill.StreamSpec) error {
+	cfg, err := s.kafkaConfig(spec)
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CreateTimeout)
 	defer cancel()
-	err := kafka.Probe(ctx, cfg)
+	err = kafka.Probe(ctx, cfg)
 	f, ok := asFault(err)
 	if !ok {
 		return err

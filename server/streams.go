@@ -129,19 +129,28 @@ func cannotStart(stream string, err error) error {
 	return &graphmill.Error{Kind: graphmill.KindConflict, Code: e.Code, Text: fmt.Sprintf("stream %q cannot start: %s", stream, e.Text), Next: e.Next, Err: e.Err}
 }
 
+func noBroker() error {
+	e := graphmill.Invalid("bootstrap_servers", "the stream names no broker, and the server has no default")
+	e.Next = "give --bootstrap-servers HOST:PORT, or start the server with --kafka-bootstrap-servers"
+	return e
+}
+
 // kafkaConfig is how a stream reads Kafka.
 func (s *Server) kafkaConfig(spec graphmill.StreamSpec) (kafka.Config, error) {
 	brokers := s.brokers(spec)
 	if len(brokers) == 0 {
-		e := graphmill.Invalid("bootstrap_servers", "the stream names no broker, and the server has no default")
-		e.Next = "give --bootstrap-servers HOST:PORT, or start the server with --kafka-bootstrap-servers"
-		return kafka.Config{}, e
+		return kafka.Config{}, noBroker()
 	}
 	start, err := graphmill.ParseStart("start_from", spec.StartFrom)
 	if err != nil {
 		return kafka.Config{}, err
 	}
+	client, _, err := kafka.ParseConfigs(spec.Configs, spec.Credentials, s.cfg.Secrets)
+	if err != nil {
+		return kafka.Config{}, err
+	}
 	return kafka.Config{
+		Client:  client,
 		Stream:  spec.Name,
 		Brokers: brokers,
 		Topics:  spec.Topics,

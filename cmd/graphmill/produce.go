@@ -40,6 +40,8 @@ messages of one key stay in order. The topic is created if it is absent.`,
 	}
 	servers := cmd.Flags().StringSlice("kafka-bootstrap-servers", strings.Split(brokers, ","), "brokers, as host:port (or "+brokersVar+")")
 	separator := cmd.Flags().String("key-separator", "", "what parts key and payload")
+	var client clientFlags
+	client.add(cmd.Flags())
 	partitions := cmd.Flags().Int32("partitions", brokerDefault, "partitions of the topic, if it has to be created (default the broker's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if args[0] == "" {
@@ -48,7 +50,14 @@ messages of one key stay in order. The topic is created if it is absent.`,
 		if *partitions < 1 && cmd.Flags().Changed("partitions") {
 			return wrongUsage("--partitions %d is not at least 1", *partitions)
 		}
-		producer, err := kafka.NewProducer(*servers, kafka.ClientSettings{})
+		settings, notes, err := client.settings(a)
+		if err != nil {
+			return asFlagOf(err)
+		}
+		for _, n := range notes {
+			fmt.Fprintf(a.err, "warning: %s\n", n)
+		}
+		producer, err := kafka.NewProducer(*servers, settings)
 		if err != nil {
 			return &usageError{text: "--kafka-bootstrap-servers: " + err.Error()}
 		}

@@ -70,7 +70,7 @@ func (s *serveSettings) add(fs *pflag.FlagSet) {
 	addPluginsDir(fs, &s.pluginsDir)
 	s.limits.add(fs)
 	fs.StringVar(&s.tokenFile, "token-file", "", "file of tokens that let callers in, one a line, as TOKEN or NAME:TOKEN (default: none is needed, on loopback)")
-	fs.StringVar(&s.secretsDir, "secrets-dir", "", "folder of the files that secret:NAME names in credentials (else the variable "+secretPrefix+"NAME)")
+	fs.StringVar(&s.secretsDir, "secrets-dir", "", "folder of the files that secret:NAME and *.location name in definitions (secret:NAME else the variable "+secretPrefix+"NAME)")
 	fs.StringVar(&s.secretKeyFile, "secret-key-file", "", "file of the key that seals credentials in the data directory (default one made there)")
 	fs.BoolVar(&s.noAuth, "insecure-no-auth", false, "serve beyond loopback, to everyone who can reach it")
 	fs.BoolVar(&s.metricsAuth, "metrics-auth", false, "serve /metrics to callers with a token only")

@@ -23,6 +23,7 @@ type createFlags struct {
 	batchBytes    byteCount
 	batchInterval time.Duration
 	settings      settingFlags
+	client        clientFlags
 	memoryLimit   byteCount
 	timeLimit     time.Duration
 	responseLimit byteCount
@@ -41,6 +42,12 @@ reached or a topic that is absent refuses it, unless --no-check is given.`,
   # without code: the JSON of each message becomes the parameters of a query
   graphmill stream create clicks --topics clicks --transform cypher.event \
       --setting query='MERGE (u:User {id: $event.userId})'
+
+  # a broker with TLS and a login, whose password the server has as a secret
+  graphmill stream create ratings --topics ratings --transform movies \
+      --config security.protocol=sasl_ssl --config sasl.mechanism=SCRAM-SHA-512 \
+      --config ssl.ca.pem=@ca.pem --credential sasl.username=loader \
+      --credential sasl.password=secret:kafka-password
 
   # from the beginning of the topic, in larger batches
   graphmill stream create ratings --topics ratings --transform movies \
@@ -86,6 +93,7 @@ func (f *createFlags) add(cmd *cobra.Command) {
 	fs.DurationVar(&f.batchInterval, "batch-interval", 0, fmt.Sprintf("time that closes a batch (default %dms)", graphmill.DefaultBatchInterval))
 	fs.StringVar(&f.spec.Source, "source", "", "what to read: kafka, which Redpanda is too (default kafka)")
 	fs.StringSliceVar(&f.spec.BootstrapServers, "bootstrap-servers", nil, "brokers, as host:port (default those of the server's settings)")
+	f.client.add(fs)
 	fs.StringVar(&f.spec.ConsumerGroup, "consumer-group", "", "consumer group (default graphmill.NAME)")
 	fs.StringVar(&f.spec.Database, "database", "", "database of the graph server (default that of the server's settings)")
 	fs.StringVar(&f.spec.Delivery, "delivery", "", "what a crash may do: at_least_once (default at_least_once)")
@@ -130,6 +138,9 @@ func (f *createFlags) definition(flags *pflag.FlagSet, name string) (graphmill.S
 	if spec.Settings, err = f.settings.read(); err != nil {
 		return spec, err
 	}
+	if spec.Configs, spec.Credentials, err = f.client.read(); err != nil {
+		return spec, err
+	}
 	full := spec.WithDefaults()
 	if err := full.Validate(); err != nil {
 		return spec, asFlag(err)
@@ -148,6 +159,8 @@ func asFlag(err error) error {
 	case "":
 	case "name":
 		usage.text = "NAME: " + e.Text
+	case "configs", "credentials": // their flags give one entry each
+		usage.text = fmt.Sprintf("--%s: %s", strings.TrimSuffix(e.Field, "s"), e.Text)
 	default:
 		flag := strings.NewReplacer("limits.", "limit-", "_", "-").Replace(strings.TrimSuffix(e.Field, "_ms"))
 		usage.text = fmt.Sprintf("--%s: %s", flag, e.Text)

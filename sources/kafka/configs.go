@@ -16,8 +16,8 @@ import (
 // Vault is where the values lie that a definition names and does not hold.
 // Its errors are meant for people, and hold no secret.
 type Vault interface {
-	// Secret returns what a value of the form secret:NAME stands for.
-	Secret(name string) (string, error)
+	// Value returns what a value of the form secret:NAME stands for.
+	Value(name string) (string, error)
 	// File returns the content of the file that an entry *.location names.
 	File(path string) ([]byte, error)
 }
@@ -25,10 +25,6 @@ type Vault interface {
 // ClientSettings are what CONFIGS and CREDENTIALS make of a client. The zero
 // value is a client by default: without TLS and login.
 type ClientSettings struct {
-	// StartFrom is what auto.offset.reset says, as START_FROM: "earliest",
-	// "latest", or "" where it is not given.
-	StartFrom string
-
 	clientID, rack string
 
 	family                      string // of addresses: "any", "v4", "v6"
@@ -114,8 +110,8 @@ func (p *property) take(s *ClientSettings, e configEntry, vault Vault) (note str
 		return "", graphmill.Invalid(e.field, "%s cannot be set: %s", e.name, p.says)
 	}
 	value := e.value
-	if name, isRef := graphmill.SecretRef(value); isRef && p.use == useApplied {
-		if value, err = vault.Secret(name); err != nil {
+	if name, isRef := graphmill.SecretRef(value); isRef && p.use == useApplied && p.kind == kindText {
+		if value, err = vault.Value(name); err != nil {
 			return "", aboutEntry(e.field, e.name, err)
 		}
 	}
@@ -147,16 +143,10 @@ func aboutEntry(field, name string, err error) *graphmill.Error {
 
 // agree checks what entries say together, and completes it.
 func (s *ClientSettings) agree(fieldOf func(name string) string) error {
-	switch s.reset {
-	case "":
-	case "smallest", "beginning", graphmill.StartEarliest:
-		s.StartFrom = graphmill.StartEarliest
-	case "error":
-		e := graphmill.Invalid(fieldOf("auto.offset.reset"), "auto.offset.reset cannot be error: a stream has to begin somewhere, and a position that is lost ends it anyway")
+	if s.reset == "error" {
+		e := graphmill.Invalid(fieldOf(resetName), "auto.offset.reset cannot be error: a stream has to begin somewhere, and a position that is lost ends it anyway")
 		e.Next = "say where to begin with START_FROM (--start-from, start_from)"
 		return e
-	default:
-		s.StartFrom = graphmill.StartLatest
 	}
 	session := cmp.Or(s.session, DefaultSessionTimeout)
 	if s.heartbeat >= session {
@@ -166,6 +156,21 @@ func (s *ClientSettings) agree(fieldOf func(name string) string) error {
 		return graphmill.Invalid(fieldOf("reconnect.backoff.max.ms"), "reconnect.backoff.max.ms is less than reconnect.backoff.ms (%d)", cmp.Or(s.backoff, minBackoff).Milliseconds())
 	}
 	return nil
+}
+
+// resetName is the setting that says where to begin.
+const resetName = "auto.offset.reset"
+
+// StartFrom returns what auto.offset.reset says, as START_FROM says it
+// ("earliest", "latest"), or "" where it says nothing.
+func StartFrom(configs, credentials map[string]string) string {
+	switch strings.ToLower(configs[resetName] + credentials[resetName]) {
+	case "smallest", "earliest", "beginning":
+		return graphmill.StartEarliest
+	case "largest", "latest", "end":
+		return graphmill.StartLatest
+	}
+	return ""
 }
 
 // metadataAge takes the smaller of two settings that say the same.
@@ -239,7 +244,7 @@ func (s *ClientSettings) reading() []kgo.Opt {
 // noVault is a place without secrets and files.
 type noVault struct{}
 
-func (noVault) Secret(string) (string, error) {
+func (noVault) Value(string) (string, error) {
 	return "", graphmill.Invalid("", "there is nothing here that secret:NAME could name")
 }
 
@@ -247,11 +252,20 @@ func (noVault) File(string) ([]byte, error) {
 	return nil, graphmill.Invalid("", "no files can be named here")
 }
 
-// secret is a text that no format prints.
-type secret string
+// secret is a text that no format prints: of a pointer within something else
+// they print the address.
+type secret struct{ held *string }
 
-func (secret) String() string   { return graphmill.RedactedValue }
-func (secret) GoString() string { return graphmill.RedactedValue }
+func hide(text string) secret { return secret{&text} }
+
+func (s secret) reveal() string {
+	if s.held == nil {
+		return ""
+	}
+	return *s.held
+}
+
+func (s secret) empty() bool { return s.reveal() == "" }
 
 // upperWord is a word as Kafka spells it.
 func upperWord(s string) string { return strings.ToUpper(strings.TrimSpace(s)) }

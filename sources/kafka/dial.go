@@ -82,7 +82,7 @@ func (c *conn) handshake(ctx context.Context) error {
 	secured := tls.Client(c.Conn, cfg)
 	if err := secured.HandshakeContext(ctx); err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return fmt.Errorf("the TLS handshake with %s: %w", c.address, ctx.Err())
 		}
 		return c.explain(err)
 	}
@@ -104,10 +104,16 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 		return n, err
 	}
-	if err == nil || c.security.tls == nil || errors.Is(err, net.ErrClosed) || isTimeout(err) {
+	if err == nil || errors.Is(err, net.ErrClosed) || isTimeout(err) {
 		return n, err
 	}
-	explained := c.explain(err)
+	explained := err
+	switch {
+	case c.security.tls != nil:
+		explained = c.explain(err)
+	case errors.Is(err, io.EOF): // not a word, not even an alert
+		explained = c.found(tlsMissing, false, err)
+	}
 	if u := (*unusable)(nil); errors.As(explained, &u) {
 		// The client's own error may not lead back to it.
 		c.links.note(c.address, explained)

@@ -245,7 +245,7 @@ func TestBrokerThatWantsALoginIsTold(t *testing.T) {
 	cfg.Brokers = []string{closed.addr}
 	s, o := b.source(cfg)
 	begin(t, s)
-	eventually(t, "it is told", func() bool { return o.code() == "broker_unreachable" })
+	eventually(t, "it is told", func() bool { return o.code() == "sasl_missing" })
 	require.Contains(t, o.lastWait().Text, "closes the connection at once")
 	require.Contains(t, o.lastWait().Next, "login")
 }

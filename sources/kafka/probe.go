@@ -17,14 +17,15 @@ const (
 	// lookAgain is the pause between two looks of somebody who is waiting.
 	lookAgain = 250 * time.Millisecond
 
-	// topicGrace is how long a topic must be absent to be called so: a broker
-	// may take a moment to hear of a topic that has just been created.
+	// topicGrace is how long a topic must be absent to be called so, and a broker
+	// must close connections: a broker may take a moment to hear of a topic that
+	// has just been created, and one that is starting may not be itself yet.
 	topicGrace = time.Second
 )
 
 // Probe tells whether the brokers can be reached and the topics exist. It
 // tries until ctx ends while no broker answers, since one may just be starting;
-// an absent topic is told after a second. The error is a *graphmill.Fault
+// what will not change by itself is told after a second. The error is a *graphmill.Fault
 // ("broker_unreachable", "topic_absent", "auth") that says which, or of
 // KindInvalid for a Config that cannot be right.
 func Probe(ctx context.Context, cfg Config) error {
@@ -45,7 +46,8 @@ func Probe(ctx context.Context, cfg Config) error {
 // awaitTopics returns once all topics exist and every partition has a leader.
 // When ctx's time is over, the error is the fault that stood in the way.
 func awaitTopics(ctx context.Context, cl *kgo.Client, links *links, topics []string) (map[string]topicInfo, error) {
-	var absentSince time.Time
+	var steady string // code
+	var since time.Time
 	for {
 		infos, f := look(ctx, cl, links, topics)
 		if f == nil {
@@ -54,11 +56,11 @@ func awaitTopics(ctx context.Context, cl *kgo.Client, links *links, topics []str
 		switch {
 		case f.Class == graphmill.FaultSetup:
 			return nil, f
-		case f.Code != codeTopicAbsent:
-			absentSince = time.Time{}
-		case absentSince.IsZero():
-			absentSince = time.Now()
-		case time.Since(absentSince) >= topicGrace:
+		case !isSteady(f):
+			steady = ""
+		case steady != f.Code:
+			steady, since = f.Code, time.Now()
+		case time.Since(since) >= topicGrace:
 			return nil, f
 		}
 		if err := pause(ctx, lookAgain); err != nil {

@@ -71,13 +71,7 @@ func (l *links) closedAtOnce(addr string, err error) *graphmill.Fault {
 	switch {
 	case l.security.mechanism == "":
 		f = waits(codeLoginFirst, text+"wants a login", err)
-		f.Next = "set security.protocol to sasl_ssl or sasl_plaintext, with sasl.mechanism, sasl.username and sasl.password"
-		if l.security.tls == nil {
-			f.Next += "; or to ssl, if the broker wants TLS"
-		}
-	case l.security.tls == nil:
-		f = waits(string(tlsMissing), text+tlsTexts[tlsMissing].is, err)
-		f.Next = tlsTexts[tlsMissing].next
+		f.Next = "give the stream a login: security.protocol sasl_ssl or sasl_plaintext, sasl.mechanism, sasl.username, sasl.password"
 	default:
 		f = waits(codeUnreachable, "the broker at "+addr+" closes the connection at once", err)
 		f.Next = "look into the broker's log"
@@ -97,6 +91,12 @@ func isAny(err error, of []error) bool {
 
 // isRefusal tells whether err is a matter of the login or of rights.
 func isRefusal(err error) bool { return isAny(err, logins) || isAny(err, rights) }
+
+// isSteady tells whether waiting for a moment longer will not change a fault:
+// what has been so for topicGrace is worth an answer.
+func isSteady(f *graphmill.Fault) bool {
+	return f.Code == codeTopicAbsent || f.Code == codeLoginFirst || tlsTexts[tlsReason(f.Code)].is != ""
+}
 
 // refused makes the fault of a refusal.
 func (l *links) refused(doing string, err error) *graphmill.Fault {

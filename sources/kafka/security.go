@@ -84,7 +84,7 @@ func (s *ClientSettings) secure(fieldOf func(name string) string, vault Vault) (
 		if s.security.mechanism == mechanismPlain && !withTLS {
 			notes = append(notes, "configs: security.protocol is sasl_plaintext and the mechanism PLAIN: the password is sent as it is, for everybody on the way to read")
 		}
-	} else if raw.mechanism != "" || raw.user != "" || raw.password != "" {
+	} else if raw.mechanism != "" || raw.user != "" || !raw.password.empty() {
 		notes = append(notes, fmt.Sprintf("configs: the settings of the login (sasl.*) have no effect: security.protocol is %s", raw.protocolName()))
 	}
 	s.raw = rawSecurity{} // what is needed of it has been taken over
@@ -99,7 +99,7 @@ func (r *rawSecurity) protocolName() string {
 }
 
 func (r *rawSecurity) mentionsTLS() bool {
-	return r.caFile+r.caPEM+r.certFile+r.certPEM+r.keyFile+string(r.keyPEM)+string(r.keyPassword)+r.keystore+string(r.keystorePassword) != "" ||
+	return r.caFile+r.caPEM+r.certFile+r.certPEM+r.keyFile+r.keyPEM.reveal()+r.keyPassword.reveal()+r.keystore+r.keystorePassword.reveal() != "" ||
 		r.unverified || r.anyName
 }
 
@@ -122,9 +122,9 @@ func (s *security) identify(raw *rawSecurity, fieldOf func(name string) string) 
 	switch {
 	case raw.user == "":
 		return graphmill.Invalid(fieldOf("sasl.username"), "sasl.username is needed with sasl.mechanism %s", s.mechanism)
-	case raw.password == "":
+	case raw.password.empty():
 		return graphmill.Invalid(fieldOf("sasl.password"), "sasl.password is needed with sasl.mechanism %s", s.mechanism)
-	case s.mechanism == mechanismPlain && strings.ContainsRune(raw.user+string(raw.password), 0):
+	case s.mechanism == mechanismPlain && strings.ContainsRune(raw.user+raw.password.reveal(), 0):
 		return graphmill.Invalid(fieldOf("sasl.password"), "sasl.username and sasl.password cannot hold a NUL character")
 	}
 	s.user, s.password = raw.user, raw.password
@@ -136,11 +136,11 @@ func (s *security) login(links *links) sasl.Mechanism {
 	var m sasl.Mechanism
 	switch s.mechanism {
 	case mechanismPlain:
-		m = plain.Auth{User: s.user, Pass: string(s.password)}.AsMechanism()
+		m = plain.Auth{User: s.user, Pass: s.password.reveal()}.AsMechanism()
 	case mechanismSCRAM256:
-		m = scram.Auth{User: s.user, Pass: string(s.password)}.AsSha256Mechanism()
+		m = scram.Auth{User: s.user, Pass: s.password.reveal()}.AsSha256Mechanism()
 	case mechanismSCRAM512:
-		m = scram.Auth{User: s.user, Pass: string(s.password)}.AsSha512Mechanism()
+		m = scram.Auth{User: s.user, Pass: s.password.reveal()}.AsSha512Mechanism()
 	default:
 		return nil
 	}
@@ -222,11 +222,11 @@ func (r *rawSecurity) authorities(fieldOf func(name string) string, vault Vault)
 
 // clientCertificate is what the client shows to brokers that ask; nil: nothing.
 func (r *rawSecurity) clientCertificate(fieldOf func(name string) string, vault Vault) (*tls.Certificate, error) {
-	hasCert, hasKey := r.certFile+r.certPEM != "", r.keyFile+string(r.keyPEM) != ""
+	hasCert, hasKey := r.certFile+r.certPEM != "", r.keyFile+r.keyPEM.reveal() != ""
 	switch {
 	case r.certFile != "" && r.certPEM != "":
 		return nil, graphmill.Invalid(fieldOf("ssl.certificate.pem"), "ssl.certificate.pem and ssl.certificate.location are given; one is needed")
-	case r.keyFile != "" && r.keyPEM != "":
+	case r.keyFile != "" && !r.keyPEM.empty():
 		return nil, graphmill.Invalid(fieldOf("ssl.key.pem"), "ssl.key.pem and ssl.key.location are given; one is needed")
 	case r.keystore != "" && (hasCert || hasKey):
 		return nil, graphmill.Invalid(fieldOf("ssl.keystore.location"), "ssl.keystore.location holds certificate and key; leave out ssl.certificate.* and ssl.key.*")
@@ -240,7 +240,7 @@ func (r *rawSecurity) clientCertificate(fieldOf func(name string) string, vault 
 		return nil, graphmill.Invalid(fieldOf("ssl.certificate.location"), "a client's key needs its certificate: ssl.certificate.location or ssl.certificate.pem")
 	}
 	certPEM, certName := []byte(r.certPEM), "ssl.certificate.pem"
-	keyPEM, keyName := []byte(r.keyPEM), "ssl.key.pem"
+	keyPEM, keyName := []byte(r.keyPEM.reveal()), "ssl.key.pem"
 	var err error
 	if r.certFile != "" {
 		certName = "ssl.certificate.location"
@@ -282,7 +282,7 @@ func (r *rawSecurity) fromKeystore(fieldOf func(name string) string, vault Vault
 	if err != nil {
 		return nil, err
 	}
-	key, leaf, chain, err := pkcs12.DecodeChain(content, string(r.keystorePassword))
+	key, leaf, chain, err := pkcs12.DecodeChain(content, r.keystorePassword.reveal())
 	switch {
 	case errors.Is(err, pkcs12.ErrIncorrectPassword):
 		return nil, graphmill.Invalid(fieldOf("ssl.keystore.password"), "ssl.keystore.password does not open the file of %s", name)
@@ -345,7 +345,7 @@ var (
 // decryptKey decrypts a key in the form of PKCS#8 (RFC 5958) with PBES2 and
 // PBKDF2 (RFC 8018).
 func decryptKey(der []byte, password secret) (crypto.PrivateKey, error) {
-	if password == "" {
+	if password.empty() {
 		return nil, errors.New("it is encrypted; ssl.key.password is needed")
 	}
 	type algorithm struct {
@@ -372,7 +372,7 @@ func decryptKey(der []byte, password secret) (crypto.PrivateKey, error) {
 	if kdf.Iterations < 1 || kdf.Iterations > maxIterations {
 		return nil, fmt.Errorf("its encryption asks for more than %d iterations", maxIterations)
 	}
-	decrypted, _, err := pkcs8.ParsePrivateKey(der, []byte(password))
+	decrypted, _, err := pkcs8.ParsePrivateKey(der, []byte(password.reveal()))
 	if err != nil {
 		return nil, errors.New("ssl.key.password does not open it")
 	}

@@ -1,0 +1,431 @@
+package kafka_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+	"github.com/youmark/pkcs8"
+	"software.sslmate.com/src/go-pkcs12"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/kafka"
+)
+
+// planted is a password that must be found nowhere.
+const planted = "PLANTED-s3cret-31415"
+
+// authority signs certificates of a test.
+type authority struct {
+	t    *testing.T
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+	pem  string
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	cert := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of " + t.Name()},
+		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
+	require.NoError(t, err)
+	return &authority{t, key, cert, pemOf("CERTIFICATE", der)}
+}
+
+func pemOf(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// pair is a key and its certificate.
+type pair struct {
+	key  *ecdsa.PrivateKey
+	cert *x509.Certificate
+}
+
+// issue makes a certificate of 127.0.0.1, unless change says otherwise.
+func (a *authority) issue(change func(*x509.Certificate)) pair {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(a.t, err)
+	cert := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	if change != nil {
+		change(cert)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, a.cert, &key.PublicKey, a.key)
+	require.NoError(a.t, err)
+	leaf, err := x509.ParseCertificate(der)
+	require.NoError(a.t, err)
+	return pair{key, leaf}
+}
+
+func (p pair) certPEM() string { return pemOf("CERTIFICATE", p.cert.Raw) }
+
+func (p pair) keyPEM(t *testing.T) string {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(p.key)
+	require.NoError(t, err)
+	return pemOf("PRIVATE KEY", der)
+}
+
+func (p pair) tls() tls.Certificate {
+	return tls.Certificate{Certificate: [][]byte{p.cert.Raw}, PrivateKey: p.key, Leaf: p.cert}
+}
+
+// vault holds secrets and files in memory.
+type vault map[string]string
+
+func (v vault) Value(name string) (string, error) {
+	if s, ok := v[name]; ok {
+		return s, nil
+	}
+	return "", &graphmill.Error{Kind: graphmill.KindConflict, Code: "secret_not_found", Text: "there is no secret " + name}
+}
+
+func (v vault) File(path string) ([]byte, error) {
+	s, err := v.Value(path)
+	return []byte(s), err
+}
+
+// client parses settings that must be right.
+func client(t *testing.T, v kafka.Vault, configs map[string]string) kafka.ClientSettings {
+	t.Helper()
+	s, _, err := kafka.ParseConfigs(configs, nil, v)
+	require.NoError(t, err)
+	return s
+}
+
+func login(mechanism, user, password string) map[string]string {
+	return map[string]string{"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism, "sasl.username": user, "sasl.password": password}
+}
+
+// with adds entries to a copy.
+func with(m map[string]string, more ...string) map[string]string {
+	out := map[string]string{}
+	for k, v := range m {
+		out[k] = v
+	}
+	for i := 0; i < len(more); i += 2 {
+		out[more[i]] = more[i+1]
+	}
+	return out
+}
+
+// secured starts a kfake that the broker's own client reaches by opts.
+func secured(t *testing.T, fake []kfake.Opt, opts ...kgo.Opt) *broker {
+	t.Helper()
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, fake...)...)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	b := &broker{t: t, addr: c.ListenAddrs()[0], fake: c}
+	b.cl, err = kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.addr), kgo.RecordPartitioner(kgo.ManualPartitioner())}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(b.cl.Close)
+	b.adm = kadm.NewClient(b.cl)
+	return b
+}
+
+// withLogins starts a kfake with a user of each mechanism.
+func withLogins(t *testing.T, more ...kfake.Opt) *broker {
+	t.Helper()
+	return secured(t, append([]kfake.Opt{kfake.EnableSASL(), kfake.Superuser("PLAIN", "root", "root"),
+		kfake.Superuser("PLAIN", "anna", planted), kfake.Superuser("SCRAM-SHA-256", "anna", planted), kfake.Superuser("SCRAM-SHA-512", "anna", planted)}, more...),
+		kgo.SASL(plain.Auth{User: "root", Pass: "root"}.AsMechanism()))
+}
+
+// withTLS starts a kfake that shows p; clients, if not nil, signs those that are
+// let in.
+func withTLS(t *testing.T, a *authority, p pair, clients *authority) *broker {
+	t.Helper()
+	cfg := &tls.Config{Certificates: []tls.Certificate{p.tls()}}
+	ours := &tls.Config{InsecureSkipVerify: true}
+	if clients != nil {
+		cfg.ClientAuth, cfg.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+		cfg.ClientCAs.AddCert(parse(t, clients.pem))
+		ours.Certificates = []tls.Certificate{clients.issue(nil).tls()}
+	}
+	return secured(t, []kfake.Opt{kfake.TLS(cfg)}, kgo.DialTLSConfig(ours))
+}
+
+func parse(t *testing.T, text string) *x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode([]byte(text))
+	c, err := x509.ParseCertificate(block.Bytes)
+	require.NoError(t, err)
+	return c
+}
+
+// probe looks for a topic with settings of the client.
+func (b *broker) probe(s kafka.ClientSettings, topic string) error {
+	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Second)
+	defer cancel()
+	return kafka.Probe(ctx, kafka.Config{Brokers: []string{b.addr}, Topics: []string{topic}, Group: "g", Client: s})
+}
+
+func TestStreamsReadFromBrokersWithALogin(t *testing.T) {
+	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
+		t.Run(mechanism, func(t *testing.T) {
+			b := withLogins(t)
+			topic := b.topic(1)
+			b.produce(topic, 0, "a", "b")
+			cfg := b.config(topic)
+			cfg.Start.Earliest = true
+			cfg.Client = client(t, nil, login(mechanism, "anna", planted))
+			s, _ := b.open(cfg)
+			got, at := collect(t, s, 2)
+			require.Equal(t, []string{"a", "b"}, payloads(got))
+			require.NoError(t, s.Acknowledge(t.Context(), positions(at)))
+			require.EqualValues(t, 2, b.commits(cfg.Group, topic)[0].At)
+		})
+	}
+}
+
+func TestStreamsReadFromBrokersWithTLS(t *testing.T) {
+	a := newAuthority(t)
+	own := a.issue(nil)
+	encrypted, err := pkcs8.MarshalPrivateKey(own.key, []byte(planted), pkcs8.DefaultOpts)
+	require.NoError(t, err)
+	sec1, err := x509.MarshalECPrivateKey(own.key)
+	require.NoError(t, err)
+	keystore, err := pkcs12.Modern.Encode(own.key, own.cert, []*x509.Certificate{a.cert2(t)}, planted)
+	require.NoError(t, err)
+	old, err := pkcs12.Legacy.Encode(own.key, own.cert, nil, planted)
+	require.NoError(t, err)
+	ca := map[string]string{"security.protocol": "ssl", "ssl.ca.pem": a.pem}
+	files := vault{
+		"ca": a.pem, "cert": own.certPEM(), "key": own.keyPEM(t), "both": own.keyPEM(t) + own.certPEM() + a.pem,
+		"encrypted": pemOf("ENCRYPTED PRIVATE KEY", encrypted), "sec1": pemOf("EC PRIVATE KEY", sec1), "p12": string(keystore), "old.p12": string(old), "password": planted,
+	}
+	misnamed := a.issue(func(c *x509.Certificate) { c.IPAddresses = nil; c.DNSNames = []string{"elsewhere"} })
+	for _, c := range []struct {
+		name    string
+		broker  pair
+		clients *authority
+		configs map[string]string
+	}{
+		{"the authority given inline", a.issue(nil), nil, ca},
+		{"the authority in a file", a.issue(nil), nil, map[string]string{"security.protocol": "SSL", "ssl.ca.location": "ca"}},
+		{"the authority as a secret", a.issue(nil), nil, map[string]string{"security.protocol": "ssl", "ssl.ca.pem": "secret:ca"}},
+		{"another host's certificate, names not looked at", misnamed, nil, with(ca, "ssl.endpoint.identification.algorithm", "none")},
+		{"any certificate, nothing looked at", newAuthority(t).issue(nil), nil, map[string]string{"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"}},
+		{"a client's certificate inline", a.issue(nil), a, with(ca, "ssl.certificate.pem", own.certPEM(), "ssl.key.pem", own.keyPEM(t))},
+		{"a client's certificate and key in one file", a.issue(nil), a, with(ca, "ssl.certificate.location", "both", "ssl.key.location", "both")},
+		{"a key in the form of OpenSSL", a.issue(nil), a, with(ca, "ssl.certificate.location", "cert", "ssl.key.location", "sec1")},
+		{"an encrypted key", a.issue(nil), a, with(ca, "ssl.certificate.location", "cert", "ssl.key.location", "encrypted", "ssl.key.password", "secret:password")},
+		{"a keystore", a.issue(nil), a, with(ca, "ssl.keystore.location", "p12", "ssl.keystore.password", planted)},
+		{"a keystore of old", a.issue(nil), a, with(ca, "ssl.keystore.location", "old.p12", "ssl.keystore.password", planted)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := withTLS(t, a, c.broker, c.clients)
+			topic := b.topic(1)
+			b.produce(topic, 0, "a")
+			cfg := b.config(topic)
+			cfg.Start.Earliest = true
+			cfg.Client = client(t, files, c.configs)
+			s, _ := b.open(cfg)
+			got, _ := collect(t, s, 1)
+			require.Equal(t, []string{"a"}, payloads(got))
+		})
+	}
+}
+
+// cert2 is the authority's certificate as it is read.
+func (a *authority) cert2(t *testing.T) *x509.Certificate { return parse(t, a.pem) }
+
+// Row 32 of the cases: what stands in the way of a connection is told by a code
+// of its own, once, and a broker that has refused a login is not asked again.
+func TestCase32WhatIsWrongWithTheConnectionIsToldApart(t *testing.T) {
+	a, foreign := newAuthority(t), newAuthority(t)
+	own, alien := a.issue(nil), foreign.issue(nil)
+	ca := map[string]string{"security.protocol": "ssl", "ssl.ca.pem": a.pem}
+	tlsOf := func(p pair, clients *authority) func(t *testing.T) *broker {
+		return func(t *testing.T) *broker { return withTLS(t, a, p, clients) }
+	}
+	logins := func(t *testing.T) *broker { return withLogins(t) }
+	yesterday := func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = c.NotBefore.Add(-24*time.Hour), c.NotAfter.Add(-24*time.Hour)
+	}
+	for _, c := range []struct {
+		name    string
+		broker  func(t *testing.T) *broker
+		configs map[string]string
+		code    string
+		waits   bool // it may heal without anybody touching the stream
+		says    string
+	}{
+		{"a wrong password with PLAIN", logins, login("PLAIN", "anna", "wrong"+planted), "auth", false, `user "anna" (PLAIN)`},
+		{"a wrong password with SCRAM-SHA-256", logins, login("SCRAM-SHA-256", "anna", "wrong"+planted), "auth", false, "SCRAM-SHA-256"},
+		{"a user that is not known with SCRAM-SHA-512", logins, login("SCRAM-SHA-512", "nobody", planted), "auth", false, `user "nobody"`},
+		{"no login where one is wanted", logins, nil, "sasl_missing", true, "most likely it wants a login"},
+		{"a login where there is none", loginless, login("PLAIN", "anna", planted), "sasl_not_offered", false, "no login"},
+		{"a mechanism that is not offered", scramOnly, login("PLAIN", "anna", planted), "sasl_mechanism", false, "PLAIN"},
+		{"no TLS where it is wanted", tlsOf(own, nil), nil, "tls_missing", true, "most likely it expects TLS"},
+		{"TLS where there is none", plainly, ca, "tls_not_offered", true, "does not speak TLS"},
+		{"an authority that is not trusted", tlsOf(alien, nil), ca, "tls_authority", false, "not trusted"},
+		{"an authority that is not trusted, names not looked at", tlsOf(alien, nil), with(ca, "ssl.endpoint.identification.algorithm", "none"), "tls_authority", false, "not trusted"},
+		{"another host's certificate", tlsOf(a.issue(func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 9)} }), nil), ca, "tls_host_name", false, "not for this address"},
+		{"a certificate that has expired", tlsOf(a.issue(yesterday), nil), ca, "tls_expired", true, "expired"},
+		{"no certificate of the client", tlsOf(own, a), ca, "tls_certificate_missing", false, "wants a certificate"},
+		{"a certificate of the client that is not accepted", tlsOf(own, a), with(ca, "ssl.certificate.pem", alien.certPEM(), "ssl.key.pem", alien.keyPEM(t)), "tls_certificate_refused", false, "does not accept"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := c.broker(t)
+			topic := b.topic(1)
+			s := client(t, nil, c.configs)
+			requireFault := func(f *graphmill.Fault) {
+				t.Helper()
+				require.Equal(t, c.code, f.Code, "%v", f)
+				require.Contains(t, f.Text, c.says)
+				require.NotEmpty(t, f.Next)
+				require.Equal(t, c.waits, f.Class == graphmill.FaultTransient && f.Outage)
+				require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", f, f, f, f.Next), planted)
+			}
+			attempts := b.logins()
+			requireFault(fault(t, b.probe(s, topic)))
+			require.LessOrEqual(t, attempts(), 1)
+
+			log := &logBuffer{}
+			cfg := b.config(topic)
+			cfg.Client, cfg.Logger = s, slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			src, o := b.source(cfg)
+			opened := begin(t, src)
+			if c.waits {
+				eventually(t, "it is told", func() bool { return o.lastWait() != nil })
+				requireFault(o.lastWait())
+			} else {
+				requireFault(fault(t, done(t, opened)))
+			}
+			require.LessOrEqual(t, attempts(), 3, "logins are not repeated")
+			closeSource(t, src)
+			require.NotContains(t, log.String(), planted)
+			require.NotContains(t, fmt.Sprintf("%v %+v %#v", cfg, cfg, cfg), planted)
+		})
+	}
+}
+
+// plainly starts a kfake that closes connections with TLS, as Kafka does: kfake
+// takes the first bytes for the size of a request and waits for the rest.
+func plainly(t *testing.T) *broker {
+	return newFake(t, kfake.ListenFn(func(network, address string) (net.Listener, error) {
+		l, err := net.Listen(network, address)
+		return plainListener{l}, err
+	}))
+}
+
+type plainListener struct{ net.Listener }
+
+func (l plainListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return plainConn{c}, err
+}
+
+type plainConn struct{ net.Conn }
+
+func (c plainConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && p[0] == 22 { // a TLS handshake
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// loginless starts a kfake that answers a login as Kafka's listeners without one.
+func loginless(t *testing.T) *broker {
+	b := newFake(t)
+	b.fake.ControlKey(int16(kmsg.SASLHandshake), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.fake.KeepControl()
+		resp := req.ResponseKind().(*kmsg.SASLHandshakeResponse)
+		resp.ErrorCode = 34 // ILLEGAL_SASL_STATE
+		return resp, nil, true
+	})
+	return b
+}
+
+// scramOnly starts a kfake that does not offer PLAIN.
+func scramOnly(t *testing.T) *broker {
+	b := secured(t, []kfake.Opt{kfake.EnableSASL()}, kgo.SASL(scram.Auth{User: "admin", Pass: "admin"}.AsSha256Mechanism()))
+	b.fake.ControlKey(int16(kmsg.SASLHandshake), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.fake.KeepControl()
+		if req.(*kmsg.SASLHandshakeRequest).Mechanism != "PLAIN" {
+			return nil, nil, false
+		}
+		resp := req.ResponseKind().(*kmsg.SASLHandshakeResponse)
+		resp.ErrorCode, resp.SupportedMechanisms = 33, []string{"SCRAM-SHA-256"}
+		return resp, nil, true
+	})
+	return b
+}
+
+// logins refuses all but its own logins from now on, with an answer, as Kafka
+// does and kfake does not, and counts them.
+func (b *broker) logins() (count func() int) {
+	var mu sync.Mutex
+	n := 0
+	b.fake.ControlKey(int16(kmsg.SASLAuthenticate), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.fake.KeepControl()
+		said := req.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes
+		first := bytes.HasPrefix(said, []byte("n,,")) && !bytes.Contains(said, []byte("n=nobody"))
+		if first || bytes.Contains(said, []byte("\x00root\x00")) {
+			return nil, nil, false // the first message of SCRAM holds no proof
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		resp := req.ResponseKind().(*kmsg.SASLAuthenticateResponse)
+		resp.ErrorCode = 58 // SASL_AUTHENTICATION_FAILED
+		return resp, nil, true
+	})
+	return func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return n
+	}
+}
+
+// logBuffer is a log that may be written from many sides.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
