@@ -13,6 +13,10 @@ type Work struct {
 	// batch.
 	Module ModuleVersion
 
+	// Attempt counts the executions of these statements, from 1. 0: it is not
+	// said.
+	Attempt int
+
 	First      []Position // where the batch begins, per partition
 	Last       []Position // the positions once it is done
 	Statements []Statement

@@ -66,6 +66,7 @@ func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 	}
 	retry := r.newRetry(j)
 	for {
+		work.Attempt++
 		began := time.Now()
 		executed, err := r.st.srv.cfg.Sink.Execute(j.ctx, work)
 		r.observed.metrics.took(stageExecute, time.Since(began))

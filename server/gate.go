@@ -8,90 +8,25 @@ import (
 	"github.com/graphmill/graphmill"
 )
 
-// refusalHolds is how long a refused login is believed without asking again.
-// Databases lock an account after a few wrong passwords, and every stream that
-// starts brings one.
-const refusalHolds = 5 * time.Second
-
-// codeAuth is the code of a fault by which a database does not let us in.
-const codeAuth = "auth"
-
 // gates are the gates of all databases, made as they are asked for. Safe for
 // concurrent use.
 type gates struct {
 	sink graphmill.Sink
 
-	login chan struct{} // held by the one that asks, while it is not known whether we are let in
-
-	mu        sync.Mutex
-	by        map[string]*gate
-	letIn     bool             // the last login that is known of worked
-	refused   *graphmill.Fault // the last login that did not, to whichever database
-	refusedAt time.Time
+	mu sync.Mutex
+	by map[string]*gate
 }
 
-func newGates(sink graphmill.Sink) *gates {
-	return &gates{sink: sink, by: map[string]*gate{}, login: make(chan struct{}, 1)}
-}
+func newGates(sink graphmill.Sink) *gates { return &gates{sink: sink, by: map[string]*gate{}} }
 
 // of returns the gate of a database; empty: the sink's own default.
 func (g *gates) of(database string) *gate {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.by[database] == nil {
-		g.by[database] = &gate{gates: g, database: database, turn: make(chan struct{}, 1), pause: outagePauses()}
+		g.by[database] = &gate{sink: g.sink, database: database, turn: make(chan struct{}, 1), pause: outagePauses()}
 	}
 	return g.by[database]
-}
-
-// verify is the sink's. Until a login has worked, the gates ask one by one.
-func (g *gates) verify(ctx context.Context, database string) error {
-	if !g.isLetIn() {
-		select {
-		case g.login <- struct{}{}:
-			defer func() { <-g.login }()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	if err := g.refusal(); err != nil {
-		return err
-	}
-	err := g.sink.Verify(ctx, database)
-	g.noteLogin(err)
-	return err
-}
-
-func (g *gates) isLetIn() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.letIn
-}
-
-// refusal returns the fault of a login that was refused a moment ago.
-func (g *gates) refusal() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.refused == nil || time.Since(g.refusedAt) > refusalHolds {
-		return nil
-	}
-	return g.refused
-}
-
-// noteLogin remembers what the answer of the sink says about being let in.
-func (g *gates) noteLogin(err error) {
-	f, _ := asFault(err)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case err == nil:
-		g.letIn, g.refused = true, nil
-	case f == nil: // nobody waited for the answer
-	case f.Code == codeAuth:
-		g.letIn, g.refused, g.refusedAt = false, f, time.Now()
-	case f.Class == graphmill.FaultTransient:
-		g.letIn = false // what comes back may see it otherwise
-	}
 }
 
 // states tells of every database that has been asked whether it could be used.
@@ -110,7 +45,7 @@ func (g *gates) states() map[string]bool {
 // gate is where all streams of one database wait while it is away: one of them
 // asks, and the others get its answer. Safe for concurrent use.
 type gate struct {
-	gates    *gates
+	sink     graphmill.Sink
 	database string
 
 	turn chan struct{} // held by the one that asks
@@ -155,7 +90,7 @@ func (g *gate) verify(ctx context.Context) error {
 	if err := sleep(ctx, g.due()); err != nil {
 		return err
 	}
-	err := g.gates.verify(ctx, g.database)
+	err := g.sink.Verify(ctx, g.database)
 	if ctx.Err() != nil {
 		return ctx.Err() // no answer for the others
 	}

@@ -49,6 +49,7 @@ type conn struct {
 type result struct {
 	rows   [][]any
 	kind   string // of statement, where the hook has said it
+	cut    bool   // in place of an answer
 	failed *Failure
 }
 

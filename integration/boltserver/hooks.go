@@ -39,6 +39,10 @@ type Reply struct {
 
 	Cut Cut
 
+	// CutPull lets a RUN succeed, and cuts the connection when its result is
+	// asked for. Of OnRun only.
+	CutPull bool
+
 	// Fields and Rows are the result of a statement, Type what it tells of
 	// itself: "r", "w", "rw" or "s" for a change of the schema. Of OnRun only.
 	Fields []string

@@ -143,7 +143,7 @@ func (c *conn) run(m structure) error {
 		c.auto = tx
 	}
 	tx.Statements = append(tx.Statements, statement)
-	c.results = append(c.results, &result{rows: reply.Rows, kind: reply.Type, failed: reply.LateFailure})
+	c.results = append(c.results, &result{rows: reply.Rows, kind: reply.Type, failed: reply.LateFailure, cut: reply.CutPull})
 	if reply.Cut == CutAfter {
 		if c.auto != nil {
 			c.end(true)
@@ -171,6 +171,9 @@ func (c *conn) pull(m structure) error {
 		return c.misplaced(m.tag)
 	}
 	r := c.results[id]
+	if r.cut {
+		return errCut
+	}
 	if r.failed != nil {
 		return c.refuse(*r.failed)
 	}

@@ -110,6 +110,7 @@ func (s *Sink) transact(ctx context.Context, p *plan, sends []send) (*failure, e
 		s.streams.setBookmarks(p.work.Stream, database, nil)
 		return &failure{at: stageReach, err: err}, s.fault(ctx, stageReach, err, graphmill.WholeBatch)
 	}
+	s.logins.worked()
 	for k := range sends {
 		result, err := tx.Run(reach, sends[k].query, sends[k].params)
 		if err == nil {
@@ -144,6 +145,9 @@ func metadata(w graphmill.Work) map[string]any {
 	m := map[string]any{"app": "graphmill", "stream": w.Stream, "positions": positions(w)}
 	if w.Module.Name != "" {
 		m["module"] = fmt.Sprintf("%s version %d", w.Module.Name, w.Module.Version)
+	}
+	if w.Attempt > 0 {
+		m["attempt"] = w.Attempt
 	}
 	return m
 }

@@ -3,6 +3,7 @@ package graph_test
 import (
 	"context"
 	"math"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -139,6 +140,100 @@ func TestCommitThatFails(t *testing.T) {
 			require.Equal(t, tc.unknown, f.Outage)
 			require.Equal(t, graphmill.WholeBatch, f.Message)
 			require.Len(t, s.Committed(), tc.committed)
+		})
+	}
+}
+
+func TestLostConnection(t *testing.T) {
+	begin := func(c boltserver.Cut) boltserver.Hooks {
+		return boltserver.Hooks{OnBegin: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Cut: c} }}
+	}
+	run := func(r boltserver.Reply) boltserver.Hooks {
+		return boltserver.Hooks{OnRun: func(st boltserver.Statement) boltserver.Reply {
+			if st.Query == "CREATE (:B)" {
+				return r
+			}
+			return boltserver.Reply{}
+		}}
+	}
+	commit := func(c boltserver.Cut) boltserver.Hooks {
+		return boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Cut: c} }}
+	}
+	for _, tc := range []struct {
+		name      string
+		hooks     boltserver.Hooks
+		unknown   bool
+		committed int
+	}{
+		{"before BEGIN", begin(boltserver.CutBefore), false, 0},
+		{"after BEGIN", begin(boltserver.CutAfter), false, 0},
+		{"before a statement", run(boltserver.Reply{Cut: boltserver.CutBefore}), false, 0},
+		{"after a statement", run(boltserver.Reply{Cut: boltserver.CutAfter}), false, 0},
+		{"at the result of a statement", run(boltserver.Reply{CutPull: true}), false, 0},
+		{"before COMMIT", commit(boltserver.CutBefore), true, 0},
+		{"after COMMIT", commit(boltserver.CutAfter), true, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := start(t, tc.hooks)
+			sink := open(t, s)
+			w := work(plainly("CREATE (:A)", 0), plainly("CREATE (:B)", 1))
+			_, err := sink.Execute(t.Context(), w)
+			f := faultOf(t, err)
+			require.Equal(t, transient, f.Class)
+			require.Equal(t, "database_unreachable", f.Code)
+			require.True(t, f.Outage)
+			require.Equal(t, tc.unknown, f.Unknown)
+			require.Len(t, s.Committed(), tc.committed)
+
+			s.SetHooks(boltserver.Hooks{})
+			_, err = sink.Execute(t.Context(), w)
+			require.NoError(t, err)
+			require.Len(t, s.Committed(), tc.committed+1)
+		})
+	}
+}
+
+func TestCase31ContextThatEndsOnTheWayToTheDatabase(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	hold := make(chan struct{})
+	defer close(hold)
+	inLogon := boltserver.Hooks{OnLogon: func(string) *boltserver.Failure { <-hold; return nil }}
+	for name, uri := range map[string]string{
+		"connecting":                "bolt://" + silent.Addr().String(),
+		"connecting with TLS":       "bolt+ssc://" + silent.Addr().String(),
+		"connecting to a cluster":   "neo4j://" + silent.Addr().String(),
+		"logging in":                start(t, inLogon).URI(),
+		"logging in to a cluster":   strings.Replace(start(t, inLogon).URI(), "bolt:", "neo4j:", 1),
+		"a name that nobody knows":  "bolt://nowhere.invalid",
+		"a network without answers": "bolt://192.0.2.1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			sink := openURI(t, uri, func(c *graph.Config) { c.ConnectTimeout = time.Minute })
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error)
+			for _, call := range []func() error{
+				func() error { return sink.Verify(ctx, "") },
+				func() error { _, err := sink.Execute(ctx, work(rated(3)...)); return err },
+			} {
+				go func() { done <- call() }()
+			}
+			select { // one is on its way, the other waits for it
+			case <-time.After(50 * time.Millisecond):
+			case <-t.Context().Done():
+			}
+			cancel()
+			begun := time.Now()
+			for range 2 {
+				err := <-done
+				if f, ok := err.(*graphmill.Fault); ok { // the name was looked up before
+					require.Equal(t, "database_unreachable", f.Code)
+					continue
+				}
+				require.ErrorIs(t, err, context.Canceled)
+			}
+			require.Less(t, time.Since(begun), 3*time.Second)
 		})
 	}
 }

@@ -184,9 +184,10 @@ func certificate(t *testing.T, from, to time.Time, names ...string) tls.Certific
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-func TestVerifyTellsWhatDoesNotHold(t *testing.T) {
+func TestCase32VerifyTellsWhatDoesNotHold(t *testing.T) {
 	now := time.Now()
 	good := &tls.Config{Certificates: []tls.Certificate{certificate(t, now.Add(-time.Hour), now.Add(time.Hour), "db.example")}}
+	expired := &tls.Config{Certificates: []tls.Certificate{certificate(t, now.Add(-2*time.Hour), now.Add(-time.Hour), "db.example")}}
 	clients := good.Clone()
 	clients.ClientAuth = tls.RequireAnyClientCert
 	closed := boltserver.Start(t, boltserver.Options{})
@@ -226,9 +227,13 @@ func TestVerifyTellsWhatDoesNotHold(t *testing.T) {
 		{"certificate of nobody known", boltserver.Options{TLS: good}, "bolt+s://%s", "", setUp, "tls", false, "certificate"},
 		{"certificate of nobody known, of a cluster", boltserver.Options{TLS: good}, "neo4j+s://%s", "", setUp, "tls", false, "certificate"},
 		{"a client certificate is asked for", boltserver.Options{TLS: clients}, "bolt+ssc://%s", "", setUp, "tls", false, "certificate"},
-		{"TLS to a server without", boltserver.Options{}, "bolt+ssc://%s", "", transient, "database_unreachable", true, "TLS"},
+		{"certificate that has expired", boltserver.Options{TLS: expired}, "bolt+s://%s", "", setUp, "tls", false, "expired"},
+		{"TLS to a server without", boltserver.Options{}, "bolt+ssc://%s", "", setUp, "tls", false, "answers without"},
+		{"TLS to a server without, of a cluster", boltserver.Options{}, "neo4j+ssc://%s", "", setUp, "tls", false, "answers without"},
+		{"TLS to a server that closes the connection", boltserver.Options{}, "bolt+ssc://" + gone.Addr().String(), "", transient, "database_unreachable", true, "the database at 127.0.0.1"},
 		{"TLS to a web server", boltserver.Options{}, "bolt+ssc://" + web.Addr().String(), "", setUp, "tls", false, "tls"},
-		{"no TLS to a server with", boltserver.Options{TLS: good}, "bolt://%s", "", transient, "database_unreachable", true, "the database at 127.0.0.1"},
+		{"no TLS to a server with", boltserver.Options{TLS: good}, "bolt://%s", "", setUp, "tls", false, "speaks TLS only"},
+		{"no TLS to a server with, of a cluster", boltserver.Options{TLS: good}, "neo4j://%s", "", setUp, "tls", false, "speaks TLS only"},
 		{"nobody there", boltserver.Options{}, "bolt://" + closed.Address(), "", transient, "database_unreachable", true, "connection refused"},
 		{"nobody there, of a cluster", boltserver.Options{}, "neo4j://" + closed.Address(), "", transient, "database_unreachable", true, "connection refused"},
 		{"closes the connection", boltserver.Options{}, "bolt://" + gone.Addr().String(), "", transient, "database_unreachable", true, "the database at 127.0.0.1"},

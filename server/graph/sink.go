@@ -69,7 +69,8 @@ type Config struct {
 // for concurrent use.
 type Sink struct {
 	cfg    Config
-	target string // host:port, for texts
+	scheme string // one of schemes
+	target string // host:port
 	driver neo4j.DriverWithContext
 	log    *slog.Logger
 
@@ -83,6 +84,7 @@ type Sink struct {
 	end     context.CancelFunc // of life: ends what Close could not wait for
 	once    sync.Once
 
+	logins   logins
 	verdicts *verdicts
 	streams  *streams
 
@@ -93,7 +95,7 @@ type Sink struct {
 // Open makes a sink. The database need not be there yet. An error is a
 // *graphmill.Error that names the setting.
 func Open(cfg Config) (*Sink, error) {
-	target, err := checkURI(cfg.URI)
+	scheme, target, err := checkURI(cfg.URI)
 	if err != nil {
 		return nil, err
 	}
@@ -133,35 +135,35 @@ func Open(cfg Config) (*Sink, error) {
 	}
 	life, end := context.WithCancel(context.Background())
 	return &Sink{
-		cfg: cfg, target: target, driver: driver, log: cfg.Logger,
+		cfg: cfg, scheme: scheme, target: target, driver: driver, log: cfg.Logger,
 		slots: newSlots(cfg.MaxConnections), closing: make(chan struct{}),
 		life: life, end: end,
 		verdicts: newVerdicts(), streams: newStreams(),
 	}, nil
 }
 
-// checkURI returns the host and port that a URI names. The URI itself stands in
+// checkURI returns the scheme, and the host and port that a URI names. The URI itself stands in
 // no error: it may hold a password.
-func checkURI(uri string) (string, error) {
+func checkURI(uri string) (scheme, target string, err error) {
 	const field = "graph_uri"
 	u, err := url.Parse(uri)
 	switch {
 	case err != nil:
-		return "", graphmill.Invalid(field, "it cannot be read; a URI such as bolt://localhost:7687 is needed")
+		return "", "", graphmill.Invalid(field, "it cannot be read; a URI such as bolt://localhost:7687 is needed")
 	case !slices.Contains(schemes, u.Scheme):
-		return "", graphmill.Invalid(field, "the scheme %q is not known; %s are", clip(u.Scheme, 40), strings.Join(schemes, ", "))
+		return "", "", graphmill.Invalid(field, "the scheme %q is not known; %s are", clip(u.Scheme, 40), strings.Join(schemes, ", "))
 	case u.User != nil:
-		return "", graphmill.Invalid(field, "user and password must not stand in it; use --graph-user and --graph-password-file")
+		return "", "", graphmill.Invalid(field, "user and password must not stand in it; use --graph-user and --graph-password-file")
 	case u.Hostname() == "":
-		return "", graphmill.Invalid(field, "a host is missing, as in %s://localhost:7687", u.Scheme)
+		return "", "", graphmill.Invalid(field, "a host is missing, as in %s://localhost:7687", u.Scheme)
 	case u.Path != "" && u.Path != "/":
-		return "", graphmill.Invalid(field, "a path has no meaning there; the database is named by --graph-database")
+		return "", "", graphmill.Invalid(field, "a path has no meaning there; the database is named by --graph-database")
 	case u.RawQuery != "" && strings.HasPrefix(u.Scheme, "bolt"):
-		return "", graphmill.Invalid(field, "a query (?...) has a meaning with neo4j:// only")
+		return "", "", graphmill.Invalid(field, "a query (?...) has a meaning with neo4j:// only")
 	case u.Port() == "":
-		return net.JoinHostPort(u.Hostname(), "7687"), nil
+		return u.Scheme, net.JoinHostPort(u.Hostname(), "7687"), nil
 	}
-	return u.Host, nil
+	return u.Scheme, u.Host, nil
 }
 
 // Verify reaches the database once: it is there, it lets us in, and the
@@ -222,33 +224,48 @@ func (s *Sink) Close(ctx context.Context) error {
 	return nil
 }
 
-// enter takes a slot. The caller calls leave in the end.
+// enter waits until the database may be asked, and takes a slot. The caller calls
+// leave in the end.
 func (s *Sink) enter(ctx context.Context) (leave func(), err error) {
 	if ctx.Err() != nil {
 		return nil, s.interrupted(ctx)
 	}
-	wait := time.NewTimer(s.cfg.ConnectTimeout)
-	defer wait.Stop()
+	asked, err := s.logins.enter(ctx, s.closing)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, s.interrupted(ctx)
+	case err != nil:
+		return nil, err
+	}
+	if err := s.takeSlot(ctx); err != nil {
+		asked()
+		return nil, err
+	}
+	return func() { asked(); s.slots.release() }, nil
+}
+
+func (s *Sink) takeSlot(ctx context.Context) (err error) {
 	select {
 	case <-s.closing: // has to win where both are ready
-		return nil, s.closed()
+		return s.closed()
 	default:
 	}
+	wait := time.NewTimer(s.cfg.ConnectTimeout)
+	defer wait.Stop()
 	turn := s.slots.take()
 	select {
 	case <-turn:
-		return s.slots.release, nil
+		return nil
 	case <-s.closing:
 		err = s.closed()
 	case <-ctx.Done():
 		err = s.interrupted(ctx)
 	case <-wait.C:
 		_, most := s.slots.state()
-		f := faultExhausted.whole(fmt.Sprintf("all %d connections to the database at %s have been in use for %s", most, s.target, s.cfg.ConnectTimeout))
-		err = f
+		err = faultExhausted.whole(fmt.Sprintf("all %d connections to the database at %s have been in use for %s", most, s.target, s.cfg.ConnectTimeout))
 	}
 	s.slots.leave(turn)
-	return nil, err
+	return err
 }
 
 // interrupted is the error of a caller that no longer wants an answer.
@@ -322,6 +339,7 @@ func (s *Sink) consume(ctx context.Context, result neo4j.ResultWithContext) (neo
 	if err != nil {
 		return nil, err
 	}
+	s.logins.worked()
 	s.observe(summary.Server())
 	return summary, nil
 }
@@ -361,6 +379,12 @@ func (s *Sink) fault(ctx context.Context, at stage, err error, message int) erro
 		return f
 	}
 	f := classify(s.target, at, err, message)
+	if at == stageReach && f.Code == codeUnreachable {
+		if wrong := s.explainClosed(ctx, causesOf(err)); wrong != nil {
+			f = wrong
+		}
+	}
+	s.logins.failed(f)
 	if f.Code == codeUnreachable {
 		s.verdicts.forget() // what comes back may be another server
 	}

@@ -99,7 +99,7 @@ func holding(release chan struct{}) (boltserver.Hooks, chan struct{}) {
 	}}, entered
 }
 
-func TestConnectionsInUse(t *testing.T) {
+func TestCase32ConnectionsInUse(t *testing.T) {
 	release := make(chan struct{})
 	hooks, entered := holding(release)
 	s := start(t, hooks)

@@ -1,0 +1,134 @@
+package graph
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/graphmill/graphmill"
+)
+
+// Databases lock an account after a few wrong passwords (Neo4j: three, for 5 s
+// after the last one), and whoever begins a batch may bring one: every connection
+// logs in.
+const (
+	// maxRefusals is how many logins may be refused within refusalWindow before
+	// others are refused without asking: one less than what locks. The second one
+	// is for whoever starts a stream again right after having mended the password.
+	maxRefusals   = 2
+	refusalWindow = 5 * time.Second
+
+	// freshness is how long after an answer it is taken for granted that the next
+	// one comes, too. It is shorter than the driver lets a connection rest before
+	// it tries it out, and perhaps opens another one.
+	freshness = 30 * time.Second
+)
+
+// logins let everybody in while the database is known to answer. Else one goes
+// ahead, and the others wait for what becomes of him. Safe for concurrent use.
+type logins struct {
+	mu       sync.Mutex
+	answered time.Time   // when the database answered last; zero: it has failed since
+	refusals []time.Time // of logins, since the last answer
+	refused  *graphmill.Fault
+	trial    *trial // not nil: somebody has gone ahead
+}
+
+// trial is one that has gone ahead. Its fields are set before done is closed.
+type trial struct {
+	done  chan struct{}
+	fault *graphmill.Fault // what the others get, too; nil: they ask again
+}
+
+// enter returns when the database may be asked. The caller calls leave when he
+// has done so, whatever came of it.
+func (l *logins) enter(ctx context.Context, closing <-chan struct{}) (leave func(), err error) {
+	for {
+		mine, other, refused := l.begin()
+		switch {
+		case refused != nil:
+			return nil, copied(refused)
+		case mine != nil:
+			return func() { l.end(mine, nil) }, nil
+		case other == nil:
+			return func() {}, nil
+		}
+		select {
+		case <-other.done:
+			if other.fault != nil {
+				return nil, copied(other.fault)
+			}
+		case <-closing:
+			return func() {}, nil // whoever asks next hears of it
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// copied is a fault of one's own: whoever gets one may change it.
+func copied(f *graphmill.Fault) *graphmill.Fault {
+	c := *f
+	return &c
+}
+
+// begin decides about one that comes: he goes ahead (mine), waits for another, is
+// refused, or none of these.
+func (l *logins) begin() (mine, other *trial, refused *graphmill.Fault) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refusals = slices.DeleteFunc(l.refusals, func(at time.Time) bool { return time.Since(at) > refusalWindow })
+	switch {
+	case len(l.refusals) >= maxRefusals:
+		return nil, nil, l.refused
+	case l.trial != nil:
+		return nil, l.trial, nil
+	case !l.answered.IsZero() && time.Since(l.answered) < freshness:
+		return nil, nil, nil
+	}
+	l.trial = &trial{done: make(chan struct{})}
+	return l.trial, nil, nil
+}
+
+// end ends a trial, unless that has happened before.
+func (l *logins) end(t *trial, fault *graphmill.Fault) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conclude(t, fault)
+}
+
+// conclude is end. l.mu is held.
+func (l *logins) conclude(t *trial, fault *graphmill.Fault) {
+	if t == nil || l.trial != t {
+		return
+	}
+	t.fault = fault
+	l.trial = nil
+	close(t.done)
+}
+
+// worked notes that the database has answered somebody who is logged in.
+func (l *logins) worked() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answered, l.refusals, l.refused = time.Now(), nil, nil
+	l.conclude(l.trial, nil)
+}
+
+// failed notes a fault of the database. Those that say nothing about being let in
+// change nothing.
+func (l *logins) failed(f *graphmill.Fault) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case f.Code == codeAuth:
+		l.refused = f
+		l.refusals = append(l.refusals, time.Now())
+	case f.Code == codeUnreachable || f.Code == codeTLS || f.Code == codeIncompatible:
+	default:
+		return
+	}
+	l.answered = time.Time{} // what comes back may see it otherwise
+	l.conclude(l.trial, f)
+}

@@ -1,0 +1,162 @@
+package graph_test
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/graphmill/graphmill/integration/boltserver"
+	"github.com/graphmill/graphmill/server/graph"
+	"github.com/stretchr/testify/require"
+)
+
+// crowd lets n streams execute a batch at once and returns what becomes of each.
+func crowd(t *testing.T, sink *graph.Sink, n int) []error {
+	t.Helper()
+	sink.Lanes(n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			w := work(plainly("CREATE (:A)", 0))
+			w.Stream = strconv.Itoa(i)
+			if i%2 == 0 {
+				_, errs[i] = sink.Execute(t.Context(), w)
+			} else {
+				errs[i] = sink.Verify(t.Context(), "database"+strconv.Itoa(i%7))
+			}
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+func TestCase32WrongPasswordOfManyLocksNoAccount(t *testing.T) {
+	s := boltserver.Start(t, boltserver.Options{User: "neo4j", Password: "right"})
+	for _, scheme := range []string{"bolt://", "neo4j://"} {
+		t.Run(scheme, func(t *testing.T) {
+			before := s.Logons()
+			sink := openURI(t, scheme+s.Address(), func(c *graph.Config) { c.User, c.Password = "neo4j", "wrong" })
+			for range 2 {
+				for _, err := range crowd(t, sink, 200) {
+					require.Equal(t, "auth", faultOf(t, err).Code)
+				}
+			}
+			require.LessOrEqual(t, s.Logons()-before, int64(2))
+		})
+	}
+}
+
+func TestPasswordThatIsWrongAfterARestart(t *testing.T) {
+	s := boltserver.Start(t, boltserver.Options{})
+	sink := open(t, s, func(c *graph.Config) { c.User, c.Password = "neo4j", "x" })
+	for _, err := range crowd(t, sink, 50) {
+		require.NoError(t, err)
+	}
+	s.SetHooks(boltserver.Hooks{OnLogon: func(string) *boltserver.Failure {
+		return &boltserver.Failure{Code: "Neo.ClientError.Security.Unauthorized", Message: "no"}
+	}})
+	s.Stop()
+	require.NoError(t, s.Listen())
+	before := s.Logons()
+	// What was idle finds out first that its connection is dead.
+	require.Equal(t, "database_unreachable", faultOf(t, sink.Verify(t.Context(), "")).Code)
+	for _, err := range crowd(t, sink, 200) {
+		require.Contains(t, []string{"auth", "database_unreachable"}, faultOf(t, err).Code)
+	}
+	for _, err := range crowd(t, sink, 200) {
+		require.Equal(t, "auth", faultOf(t, err).Code)
+	}
+	require.LessOrEqual(t, s.Logons()-before, int64(2))
+}
+
+// TestMendedPasswordIsTriedAtOnce is of somebody who starts a stream by hand
+// right after having set the right password in the database.
+func TestMendedPasswordIsTriedAtOnce(t *testing.T) {
+	var right atomic.Bool
+	s := start(t, boltserver.Hooks{OnLogon: func(string) *boltserver.Failure {
+		if right.Load() {
+			return nil
+		}
+		return &boltserver.Failure{Code: "Neo.ClientError.Security.Unauthorized", Message: "no"}
+	}})
+	sink := open(t, s, func(c *graph.Config) { c.User, c.Password = "neo4j", "x" })
+	require.Equal(t, "auth", faultOf(t, sink.Verify(t.Context(), "")).Code)
+	right.Store(true)
+	require.NoError(t, sink.Verify(t.Context(), ""))
+	require.NoError(t, sink.Verify(t.Context(), "other"))
+}
+
+func TestOneGoesAheadWhileTheDatabaseIsNotKnown(t *testing.T) {
+	release := make(chan struct{})
+	entered := make(chan struct{}, 100)
+	s := start(t, boltserver.Hooks{OnLogon: func(string) *boltserver.Failure {
+		entered <- struct{}{}
+		<-release
+		return nil
+	}})
+	sink := open(t, s)
+	done := make(chan []error)
+	go func() { done <- crowd(t, sink, 40) }()
+	<-entered
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, sink.Verify(ctx, ""), context.DeadlineExceeded, "it waits, and leaves at once")
+	require.Empty(t, entered, "one at a time")
+	close(release)
+	for _, err := range <-done {
+		require.NoError(t, err)
+	}
+	require.Greater(t, s.Logons(), int64(1))
+}
+
+// TestLaneThatWorksLongHoldsUpNobody: it is known to be let in once its
+// transaction has begun.
+func TestLaneThatWorksLongHoldsUpNobody(t *testing.T) {
+	release := make(chan struct{})
+	hooks, entered := holding(release)
+	sink := open(t, start(t, hooks))
+	done := make(chan error)
+	go func() {
+		_, err := sink.Execute(t.Context(), work(plainly("CREATE (:Slow)", 0)))
+		done <- err
+	}()
+	<-entered
+	require.NoError(t, sink.Verify(t.Context(), ""))
+	close(release)
+	require.NoError(t, <-done)
+}
+
+func TestWhoeverWaitedHearsOfTheOutage(t *testing.T) {
+	release := make(chan struct{})
+	var once sync.Once
+	entered := make(chan struct{})
+	s := start(t, boltserver.Hooks{OnBegin: func(boltserver.Transaction) boltserver.Reply {
+		once.Do(func() { close(entered) })
+		return boltserver.Reply{Wait: release, Cut: boltserver.CutBefore}
+	}})
+	sink := open(t, s)
+	first := make(chan error)
+	go func() {
+		_, err := sink.Execute(t.Context(), work(plainly("CREATE (:A)", 0)))
+		first <- err
+	}()
+	<-entered
+	rest := make(chan error)
+	for range 20 {
+		go func() { rest <- sink.Verify(t.Context(), "") }()
+	}
+	close(release)
+	require.Equal(t, "database_unreachable", faultOf(t, <-first).Code)
+	for range 20 {
+		if err := <-rest; err != nil { // or it came later, and was answered
+			f := faultOf(t, err)
+			require.Equal(t, "database_unreachable", f.Code)
+			require.True(t, strings.Contains(f.Text, "closed the connection"), f.Text)
+		}
+	}
+}
