@@ -63,7 +63,7 @@ func reasonOf(stream string, f *graphmill.Fault) *graphmill.Reason {
 	if f.Class == graphmill.FaultMessage && f.Code != codeNotAllowed {
 		code = "message"
 	}
-	reason := &graphmill.Reason{Code: code, Text: describe(f), Since: now(), NextStep: f.Next}
+	reason := &graphmill.Reason{Code: code, Text: describe(f), Since: now(), NextStep: nextStep(stream, f)}
 	again := "graphmill stream start " + stream
 	switch {
 	case reason.NextStep == "":
@@ -72,6 +72,22 @@ func reasonOf(stream string, f *graphmill.Fault) *graphmill.Reason {
 		reason.NextStep += "; then: " + again
 	}
 	return reason
+}
+
+// nextStep is a fault's next step, as a command where one mends it.
+func nextStep(stream string, f *graphmill.Fault) string {
+	edit := "graphmill stream edit " + stream
+	switch {
+	case strings.Contains(f.Next, edit):
+		return f.Next
+	case f.Code == "module_configure":
+		return "correct SETTINGS: " + edit + " --setting NAME=VALUE"
+	case f.Code == codeOutOfMemory:
+		return "give the transformation more memory: " + edit + " --memory-limit SIZE"
+	case f.Code == codeDeadline:
+		return "give the transformation more time: " + edit + " --time-limit DURATION"
+	}
+	return f.Next
 }
 
 // exhausted is the fault of conflicts that do not end. It is of the set-up: the

@@ -37,26 +37,25 @@ func (s *Server) brokers(spec graphmill.StreamSpec) []string {
 	return s.cfg.BootstrapServers
 }
 
-// startAlone begins a run of st, unless a twin of it runs. No other stream
+// startAlone begins a run of st with a definition, unless a twin of it runs. No other stream
 // starts meanwhile.
-func (s *Server) startAlone(ctx context.Context, st *stream, begin func() (*run, error)) (*run, error) {
+func (s *Server) startAlone(ctx context.Context, st *stream, spec graphmill.StreamSpec, begin func() (*run, error)) (*run, error) {
 	s.starting.Lock()
 	defer s.starting.Unlock()
 	if err := s.Ready(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.runningTwin(st); err != nil {
+	if err := s.runningTwin(st, spec); err != nil {
 		return nil, err
 	}
 	return begin()
 }
 
-// runningTwin is why st must not start, or nil.
-func (s *Server) runningTwin(st *stream) error {
-	spec := st.record().Spec
+// runningTwin is why st must not start with this definition, or nil.
+func (s *Server) runningTwin(st *stream, spec graphmill.StreamSpec) error {
 	var refused error
 	s.each(func(other *stream) {
-		if other == st || other.current() == nil {
+		if other == st || !other.active() {
 			return
 		}
 		if topic, are := s.twins(spec, other.record().Spec); are {

@@ -20,6 +20,8 @@ const (
 
 func (r StartRequest) validate() error {
 	switch {
+	case r.AcceptLost != "" && r.AcceptLost != graphmill.StartEarliest && r.AcceptLost != graphmill.StartLatest:
+		return graphmill.Invalid("accept", "lost=%s is neither lost=earliest nor lost=latest", r.AcceptLost)
 	case r.BatchLimit < 0 || r.BatchLimit > maxStartBatches:
 		return graphmill.Invalid("batch_limit", "%d is outside of 1 to %d", r.BatchLimit, maxStartBatches)
 	case r.Timeout != 0 && r.BatchLimit == 0:
@@ -36,7 +38,7 @@ func (r StartRequest) validate() error {
 // is desired of the stream, so a restart of the server does not resume it, and
 // one that fails leaves the stream stopped.
 func (st *stream) startLimited(ctx context.Context, req StartRequest) (StartResult, error) {
-	r, err := st.startRun(ctx, req.BatchLimit)
+	r, err := st.startRun(ctx, req)
 	if err != nil {
 		return StartResult{}, err
 	}

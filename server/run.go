@@ -28,9 +28,9 @@ const (
 // source and then is the lane's (see lane).
 //
 // A run with a limit ends by itself, after so many batches. Else it ends in one
-// of three ways. drain: the batches under way are finished, no
-// others are taken. halt: only the batch being executed is finished. cancel:
-// nothing is; what was under way stays unacknowledged and is read again.
+// of three ways. drain: the batches under way are finished, no others are taken.
+// halt: only the batch being executed is finished. cancel: nothing is; what was
+// under way stays unacknowledged and is read again.
 type run struct {
 	st   *stream
 	spec graphmill.StreamSpec
@@ -38,6 +38,8 @@ type run struct {
 
 	limit   int          // batches with messages that it is to apply; 0: no limit
 	applied atomic.Int64 // those that are applied and acknowledged
+
+	accepted StartRequest // what it was started with
 
 	// Each of these is within the one before.
 	ctx          context.Context // of everything
@@ -63,11 +65,12 @@ type run struct {
 	saved  time.Time        // when positions were stored in the catalog
 }
 
-func newRun(st *stream, spec graphmill.StreamSpec, limit int) *run {
+func newRun(st *stream, spec graphmill.StreamSpec, req StartRequest) *run {
 	r := &run{
 		st:       st,
 		spec:     spec,
-		limit:    limit,
+		limit:    req.BatchLimit,
+		accepted: req,
 		opened:   make(chan struct{}),
 		done:     make(chan struct{}),
 		observed: newObserved(st.news, st.metrics),
@@ -136,6 +139,7 @@ func (r *run) openSource() (sources.Source, error) {
 		return nil, err
 	}
 	cfg.Known = known
+	cfg.AcceptRecreated, cfg.AcceptLost = r.accepted.AcceptRecreated, r.accepted.AcceptLost
 	source, err := kafka.New(cfg, r)
 	if err != nil {
 		return nil, err

@@ -199,11 +199,11 @@ func (s *Server) resume(ctx context.Context) error {
 // resumeStream begins a run. A twin that runs already can only be there because
 // a failure could not be stored.
 func (s *Server) resumeStream(st *stream) {
-	if err := s.runningTwin(st); err != nil {
+	if err := s.runningTwin(st, st.record().Spec); err != nil {
 		st.storeFailure(reasonOf(st.name(), setupFault(err)))
 		return
 	}
-	st.launch(0)
+	st.launch(StartRequest{})
 }
 
 // lanes notes that lanes have come (1) or gone (-1), for the sink's pool.

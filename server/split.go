@@ -24,10 +24,12 @@ func (e *tooBig) Error() string { return e.fault.Error() }
 // to a limit (see wasmhost's Instance.Transform). The other messages of the batch
 // may have filled the time or the memory: it blames a message only when that
 // comes to the full limit alone.
-var limitCodes = []string{codeOutOfMemory, "deadline", "over_limit"}
+var limitCodes = []string{codeOutOfMemory, codeDeadline, "over_limit"}
 
-// codeOutOfMemory is the one of them that batches before may be the reason of.
-const codeOutOfMemory = "out_of_memory"
+const (
+	codeDeadline    = "deadline"
+	codeOutOfMemory = "out_of_memory" // batches before may be the reason
+)
 
 // overLimit returns the fault of a job that came to a limit of the transformation
 // and can be cut; else nil.

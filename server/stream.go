@@ -22,7 +22,8 @@ type stream struct {
 	news    *news
 	metrics *streamMetrics
 
-	// command is held by one START, STOP or DROP at a time, and not while a START
+	// command is held by one START, STOP, DROP, PATCH or setting of positions at a
+	// time, and not while a START
 	// waits for its positions.
 	command chan struct{}
 
@@ -34,6 +35,7 @@ type stream struct {
 	mu      sync.Mutex
 	rec     catalog.Stream
 	run     *run      // under way, until its end is stored; nil: none
+	between bool      // a run has ended, and another is to go on for it with a changed definition
 	last    *observed // of the run that ended last
 	dropped bool
 }
@@ -60,6 +62,13 @@ func (st *stream) current() *run {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return st.run
+}
+
+// active says whether a run is under way, or will be in a moment.
+func (st *stream) active() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.run != nil || st.between
 }
 
 // begin takes the command lock and makes sure that the stream is still there.
@@ -114,11 +123,16 @@ func (st *stream) setRecord(rec catalog.Stream) {
 // start sets the desired state to running and begins a run. It returns when
 // the start positions are settled, when the run has failed (with its fault), or
 // after the start timeout: the stream is then waiting, and goes on by itself.
-func (st *stream) start(ctx context.Context) error {
-	r, err := st.startRun(ctx, 0)
+func (st *stream) start(ctx context.Context, req StartRequest) error {
+	r, err := st.startRun(ctx, req)
 	if err != nil {
 		return err
 	}
+	return st.awaitOpened(ctx, r)
+}
+
+// awaitOpened is start's wait.
+func (st *stream) awaitOpened(ctx context.Context, r *run) error {
 	timeout := time.NewTimer(st.srv.cfg.StartTimeout)
 	defer timeout.Stop()
 	select {
@@ -135,7 +149,7 @@ func (st *stream) start(ctx context.Context) error {
 
 // startRun begins a run, unless one is under way. With a limit of batches it is
 // not what is desired of the stream.
-func (st *stream) startRun(ctx context.Context, limit int) (*run, error) {
+func (st *stream) startRun(ctx context.Context, req StartRequest) (*run, error) {
 	unlock, err := st.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -144,10 +158,10 @@ func (st *stream) startRun(ctx context.Context, limit int) (*run, error) {
 	if st.current() != nil {
 		return nil, graphmill.Conflict("already_running", "stream %q is already running", st.name())
 	}
-	return st.srv.startAlone(ctx, st, func() (*run, error) {
+	return st.srv.startAlone(ctx, st, st.record().Spec, func() (*run, error) {
 		err := st.update(func(rec *catalog.Stream) {
 			rec.Desired = graphmill.StateRunning
-			if limit > 0 {
+			if req.BatchLimit > 0 {
 				rec.Desired = graphmill.StateStopped
 			}
 			rec.Failed = nil
@@ -155,7 +169,7 @@ func (st *stream) startRun(ctx context.Context, limit int) (*run, error) {
 		if err != nil {
 			return nil, err
 		}
-		return st.launch(limit), nil
+		return st.launch(req), nil
 	})
 }
 
@@ -173,11 +187,10 @@ func (st *stream) whyNotStarted(ctx context.Context, r *run) error {
 	return graphmill.Conflict("stopped_meanwhile", "stream %q was stopped or dropped while it was starting", r.spec.Name)
 }
 
-// launch begins a run of so many batches; 0: without a limit. The command lock is
-// held, or nobody else knows st yet.
-func (st *stream) launch(limit int) *run {
+// launch begins a run. The command lock is held, or nobody else knows st yet.
+func (st *stream) launch(req StartRequest) *run {
 	st.mu.Lock()
-	r := newRun(st, st.rec.Spec, limit)
+	r := newRun(st, st.rec.Spec, req)
 	st.run = r
 	st.mu.Unlock()
 	st.srv.lanes(+1)
@@ -326,6 +339,8 @@ func (st *stream) stateLocked() (graphmill.State, *graphmill.Reason) {
 	switch {
 	case st.run != nil:
 		return st.run.state()
+	case st.between:
+		return graphmill.StateStarting, nil
 	case st.rec.Failed != nil:
 		return graphmill.StateFailed, st.rec.Failed
 	}

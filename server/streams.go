@@ -57,7 +57,7 @@ func (s *Server) StartStream(ctx context.Context, name string, r StartRequest) (
 	if r.BatchLimit > 0 {
 		return st.startLimited(ctx, r)
 	}
-	if err := st.start(ctx); err != nil {
+	if err := st.start(ctx, r); err != nil {
 		return StartResult{}, err
 	}
 	return StartResult{StreamInfo: st.info()}, nil

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,9 +209,28 @@ func (l *lane) blame(j *job, err error) error {
 			tp, offset := m.TopicPartition(), m.Offset
 			named.Text = fmt.Sprintf("%s (look first at message %s@%d)", named.Text, tp, offset)
 			failure.Message, failure.Offset = &tp, &offset
+			named.Next = l.pastMessage(j, f)
 		}
 		f = &named
 	}
 	l.r.observed.failed(f, failure)
 	return f
+}
+
+// pastMessage tells, beside what mends the fault, how to go on without its
+// message.
+func (l *lane) pastMessage(j *job, f *graphmill.Fault) string {
+	stream, m := l.r.spec.Name, &j.batch.Messages[f.Message]
+	before := 0
+	for i := range f.Message {
+		if j.batch.Messages[i].TopicPartition() == m.TopicPartition() {
+			before++
+		}
+	}
+	caution := ""
+	if before > 0 {
+		caution = fmt.Sprintf(" (to have the %s before it applied first: graphmill stream edit %s --batch-size 1, and start it)", count(before, "message"), stream)
+	}
+	return fmt.Sprintf("%s; or go past the message%s: graphmill stream offsets %s --set %d --partition %s",
+		cmp.Or(nextStep(stream, f), "mend the cause"), caution, stream, m.Offset+1, m.TopicPartition())
 }

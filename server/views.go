@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/graphmill/graphmill"
@@ -84,6 +85,11 @@ type StartRequest struct {
 	// Timeout bounds a limited start; 0: DefaultLimitedStartTimeout. It must be 0
 	// where there is no BatchLimit.
 	Timeout time.Duration
+
+	// What it goes on with although a position is gone. It counts for this start
+	// alone.
+	AcceptRecreated bool   // topics that were deleted and created anew are read from their beginning
+	AcceptLost      string // graphmill.StartEarliest or StartLatest: what a position that the broker no longer has becomes
 }
 
 // StartResult is the answer to a StartRequest.
@@ -95,4 +101,27 @@ type StartResult struct {
 	Messages   int64
 	Statements int64
 	Positions  []graphmill.Position // where the stream has come to, in the partitions that it has moved in
+}
+
+// PatchRequest says how a definition is changed.
+type PatchRequest struct {
+	Patch json.RawMessage // see graphmill.StreamSpec.Patched
+
+	// From is where reading begins in what the patch brings: topics, another
+	// group, other brokers. It is needed where it brings any, and only there.
+	From string // earliest, latest, a time in RFC 3339; committed: as CREATE would begin
+
+	Check bool // absent brokers and topics that the patch brings refuse it
+}
+
+// PatchResult is the answer to a PatchRequest.
+type PatchResult struct {
+	StreamInfo
+	Changed []string // options that have another value now, entries of maps as settings.NAME
+}
+
+// SetOffsetsRequest says where a stopped stream is to go on.
+type SetOffsetsRequest struct {
+	To        string                    // see graphmill.ParseOffsetTarget
+	Partition *graphmill.TopicPartition // nil: all partitions of all topics
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -255,18 +254,24 @@ func (c *Bolt) CreateStream(_ context.Context, s Stream) (Stream, error) {
 
 // UpdateStream implements Catalog.
 func (c *Bolt) UpdateStream(_ context.Context, s Stream) (Stream, error) {
-	err := c.update(func(tx *bbolt.Tx) error {
-		stored, err := c.getStream(tx, s.Spec.Name)
-		if err != nil {
-			return err
-		}
-		if stored.Revision != s.Revision {
-			return graphmill.Conflict("stream_changed", "stream %q was changed by somebody else meanwhile", s.Spec.Name)
-		}
-		s.Revision++
-		return c.putStream(tx, s)
+	err := c.update(func(tx *bbolt.Tx) (err error) {
+		s, err = c.replaceStream(tx, s)
+		return err
 	})
 	return s, err
+}
+
+// replaceStream stores the next revision of a stream.
+func (c *Bolt) replaceStream(tx *bbolt.Tx, s Stream) (Stream, error) {
+	stored, err := c.getStream(tx, s.Spec.Name)
+	if err != nil {
+		return s, err
+	}
+	if stored.Revision != s.Revision {
+		return s, graphmill.Conflict("stream_changed", "stream %q was changed by somebody else meanwhile", s.Spec.Name)
+	}
+	s.Revision++
+	return s, c.putStream(tx, s)
 }
 
 // DeleteStream implements Catalog.
@@ -316,12 +321,7 @@ func (c *Bolt) MergePositions(_ context.Context, stream string, positions []grap
 		if err != nil {
 			return err
 		}
-		merged := slices.DeleteFunc(stored, func(old graphmill.Position) bool {
-			return slices.ContainsFunc(positions, func(p graphmill.Position) bool { return p.TopicPartition == old.TopicPartition })
-		})
-		merged = append(merged, positions...)
-		graphmill.SortPositions(merged)
-		return putJSON(tx.Bucket(positionsBucket), stream, merged)
+		return putPositions(tx, stream, stored, positions)
 	}))
 }
 

@@ -46,6 +46,9 @@ type Catalog interface {
 	// UpdateStream replaces the stream whose stored revision is s.Revision and
 	// returns it with the next one.
 	UpdateStream(ctx context.Context, s Stream) (Stream, error)
+	// MoveStream is UpdateStream and MergePositions in one. With forget, positions
+	// of all other partitions are removed.
+	MoveStream(ctx context.Context, s Stream, positions []graphmill.Position, forget bool) (Stream, error)
 	// DeleteStream removes a stream and its positions.
 	DeleteStream(ctx context.Context, name string) error
 

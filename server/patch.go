@@ -1,0 +1,251 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/kafka"
+)
+
+// PatchStream changes the definition of a stream. Of a stopped or failed one it
+// is stored. A running one finishes the batch that is being executed, within the
+// drain timeout and without sitting out an outage; what is behind is read again
+// and met by a fresh instance under the new definition, from where the old one
+// was. It returns once that runs, or after the start timeout, when it is waiting.
+//
+// Where it is refused everything stays as it was, and a stream that ran goes on.
+// Once begun it goes on when ctx ends.
+//
+// Errors: KindInvalid with the field; KindNotFound; KindConflict with
+// limited_start, group_shared, group_active, what the new transformation lacks,
+// or the code of the fault by which the stream ended under the new definition;
+// KindUnavailable for brokers and topics that the patch brings and that are not
+// there.
+func (s *Server) PatchStream(ctx context.Context, name string, req PatchRequest) (PatchResult, error) {
+	st, err := s.stream(name)
+	if err != nil {
+		return PatchResult{}, err
+	}
+	p, r, err := st.patch(ctx, req)
+	if err == nil && r != nil {
+		err = p.told(st.awaitOpened(ctx, r))
+	}
+	if err != nil {
+		return PatchResult{}, err
+	}
+	info := st.info()
+	info.Warnings = p.warnings
+	return PatchResult{StreamInfo: info, Changed: p.changed}, nil
+}
+
+// patch is a change of a definition that has been looked at.
+type patch struct {
+	spec     graphmill.StreamSpec // the new one
+	changed  []string
+	warnings []string
+
+	brought []string                // topics whose positions are new to the stream
+	moved   bool                    // to another group or other brokers
+	to      *graphmill.OffsetTarget // where it begins in what was brought; nil: where the group is
+}
+
+// patch does it, and returns the run that goes on with the new definition; nil:
+// none does.
+func (st *stream) patch(ctx context.Context, req PatchRequest) (*patch, *run, error) {
+	unlock, err := st.begin(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unlock()
+	old := st.current()
+	p, err := st.srv.planPatch(ctx, st, req, old != nil)
+	if err != nil || len(p.changed) == 0 {
+		return p, nil, err
+	}
+	ctx = context.WithoutCancel(ctx)
+	if old == nil {
+		positions, err := st.settle(ctx, p)
+		if err == nil {
+			err = st.redefine(ctx, p, positions)
+		}
+		return p, nil, err
+	}
+	r, err := st.swap(ctx, old, p)
+	return p, r, err
+}
+
+// swap ends the run and begins another with the new definition, or with the old
+// one where the new one is refused. In between the stream counts as running.
+func (st *stream) swap(ctx context.Context, old *run, p *patch) (*run, error) {
+	st.setBetween(true)
+	defer st.setBetween(false)
+	old.halt()
+	old.wait(nil, st.srv.cfg.DrainTimeout)
+	positions, err := st.settle(ctx, p)
+	var r *run
+	switch {
+	case err != nil:
+	case old.endedBy() != nil: // it failed a moment before: START tries again, with the new definition
+		return nil, st.redefine(ctx, p, positions)
+	default:
+		r, err = st.srv.startAlone(ctx, st, p.spec, func() (*run, error) {
+			if err := st.redefine(ctx, p, positions); err != nil {
+				return nil, err
+			}
+			return st.launch(StartRequest{}), nil
+		})
+	}
+	if err != nil && old.endedBy() == nil && st.srv.Ready(ctx) == nil {
+		st.launch(StartRequest{})
+	}
+	return r, err
+}
+
+// settle sets the positions of what the patch brings. The group has to be empty.
+func (st *stream) settle(ctx context.Context, p *patch) ([]graphmill.Position, error) {
+	if p.to == nil {
+		return nil, nil
+	}
+	return st.srv.moveGroup(ctx, p.spec, p.brought, *p.to, nil)
+}
+
+func (st *stream) setBetween(between bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.between = between
+}
+
+// redefine stores the definition, with the positions of what it brings. No run of
+// the stream is under way.
+func (st *stream) redefine(ctx context.Context, p *patch, positions []graphmill.Position) error {
+	st.storing.Lock()
+	defer st.storing.Unlock()
+	rec := st.record()
+	rec.Spec = p.spec
+	var err error
+	if len(p.brought) > 0 {
+		rec, err = st.srv.catalog.MoveStream(ctx, rec, positions, p.moved)
+	} else {
+		rec, err = st.srv.catalog.UpdateStream(ctx, rec)
+	}
+	if err != nil {
+		return err
+	}
+	st.setRecord(rec)
+	st.log.Info("definition changed", "options", strings.Join(p.changed, " "))
+	return nil
+}
+
+// planPatch checks all that can be checked while the stream goes on.
+func (s *Server) planPatch(ctx context.Context, st *stream, req PatchRequest, running bool) (*patch, error) {
+	old := st.record().Spec
+	spec, err := old.Patched(req.Patch)
+	if err != nil {
+		return nil, err
+	}
+	p := &patch{spec: spec, changed: old.Differences(spec)}
+	if err := s.withinLimits(spec); err != nil {
+		return nil, err
+	}
+	if err := p.begin(s, old, req.From); err != nil {
+		return nil, err
+	}
+	if len(p.changed) == 0 {
+		return p, nil
+	}
+	if r := st.current(); r != nil && r.limit > 0 {
+		e := graphmill.Conflict("limited_start", "stream %q is being started for %s, and stops then", spec.Name, count(r.limit, "batch"))
+		e.Next = "change it once that is done, or stop it first"
+		return nil, e
+	}
+	if running {
+		if err := s.canTransform(ctx, spec); err != nil {
+			return nil, cannotStart(spec.Name, err)
+		}
+		if err := s.runningTwin(st, spec); err != nil {
+			return nil, err
+		}
+	} else {
+		p.warnings = s.warnings(ctx, spec)
+	}
+	cfg, err := s.kafkaConfig(spec)
+	if err != nil {
+		return nil, err
+	}
+	if req.Check && (len(p.brought) > 0 || slices.ContainsFunc(p.changed, connects)) {
+		if err := s.probe(ctx, cfg); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// connects says whether an option changes how brokers are reached.
+func connects(option string) bool {
+	return strings.HasPrefix(option, "configs.") || strings.HasPrefix(option, "credentials.") || option == "bootstrap_servers"
+}
+
+// begin finds what the patch brings, and where that begins.
+func (p *patch) begin(s *Server, old graphmill.StreamSpec, from string) error {
+	var why string
+	brokers := s.brokers(old)
+	switch added := firstNew(s.brokers(p.spec), brokers); {
+	case old.ConsumerGroup != p.spec.ConsumerGroup:
+		why = fmt.Sprintf("the group %q", p.spec.ConsumerGroup)
+	case added != "":
+		why = fmt.Sprintf("the broker %s", added)
+	}
+	if p.moved = why != ""; p.moved {
+		p.brought = p.spec.Topics
+	} else {
+		for _, t := range p.spec.Topics {
+			if !slices.Contains(old.Topics, t) {
+				p.brought = append(p.brought, t)
+				why = fmt.Sprintf("the topic %q", t)
+			}
+		}
+	}
+	switch {
+	case len(p.brought) == 0 && from != "":
+		e := graphmill.Invalid("from", "nothing new is read, so nothing begins anew")
+		e.Next = "positions are set with: graphmill stream offsets " + p.spec.Name + " --set"
+		return e
+	case len(p.brought) == 0 || from == kafka.FromCommitted:
+		return nil
+	case from == "":
+		e := graphmill.Invalid("from", "the change brings %s: it has to be told where reading begins there", why)
+		e.Next = "say earliest, latest, a time, or committed (where its group is, else start_from)"
+		return e
+	}
+	start, err := graphmill.ParseStart("from", from)
+	if err != nil {
+		return graphmill.Invalid("from", "%q is neither committed, earliest, latest nor a time such as 2026-01-31T12:00:00Z", from)
+	}
+	p.to = &graphmill.OffsetTarget{Start: start}
+	return nil
+}
+
+// firstNew returns the first of some that is not among others, or "".
+func firstNew(some, others []string) string {
+	for _, s := range some {
+		if !slices.Contains(others, s) {
+			return s
+		}
+	}
+	return ""
+}
+
+// told is the answer where the stream has ended at once under the new definition.
+func (p *patch) told(err error) error {
+	var e *graphmill.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	stored := *e
+	stored.Text = "the new definition is stored, but: " + e.Text
+	return &stored
+}
