@@ -134,6 +134,8 @@ func (s *service) describe(mux chi.Router) {
 	s.registerModules()
 	s.registerRun()
 	s.registerStreams()
+	s.registerPatch()
+	s.registerOffsets()
 	s.registerCheck()
 	s.registerEvents()
 	s.registerProbes()

@@ -42,6 +42,11 @@ type Engine interface {
 	// server's start timeout has passed: the stream is then waiting. With a batch
 	// limit it returns when so many batches are applied.
 	StartStream(ctx context.Context, name string, r server.StartRequest) (server.StartResult, error)
+	// PatchStream changes a definition, of a running stream at a batch boundary.
+	PatchStream(ctx context.Context, name string, r server.PatchRequest) (server.PatchResult, error)
+	// StreamOffsets tells where a start would begin; SetStreamOffsets moves that.
+	StreamOffsets(ctx context.Context, name string) (graphmill.OffsetsInfo, error)
+	SetStreamOffsets(ctx context.Context, name string, r server.SetOffsetsRequest) (graphmill.OffsetsInfo, error)
 	// StopStream returns once the batches under way are finished.
 	StopStream(ctx context.Context, name string) (server.StreamInfo, error)
 	// CheckStream reads beside the stream and executes nothing.

@@ -39,7 +39,7 @@ func TestBadRequestsNameWhatIsWrong(t *testing.T) {
 		"no such path":              {request{method: "GET", path: "/api/v1/nothing"}, 404, "no_such_path", "", "/api/v1/nothing"},
 		"no such action":            {request{method: "POST", path: "/api/v1/streams/s:pause"}, 404, "no_such_path", "", "/api/v1/streams/s:pause"},
 		"an action with GET":        {request{method: "GET", path: "/api/v1/streams/s:start"}, 405, "method_not_allowed", "", "takes POST, not GET"},
-		"wrong method":              {request{method: "POST", path: "/api/v1/streams/s"}, 405, "method_not_allowed", "", "takes GET and DELETE"},
+		"wrong method":              {request{method: "POST", path: "/api/v1/streams/s"}, 405, "method_not_allowed", "", "takes GET, PATCH and DELETE"},
 		"no name":                   {request{method: "GET", path: "/api/v1/streams/"}, 404, "no_such_path", "", ""},
 		"bad name":                  {request{method: "GET", path: "/api/v1/streams/a%20b"}, 422, "invalid", "name", `' '`},
 		"name with a slash":         {request{method: "POST", path: "/api/v1/streams/a%2Fb:start"}, 422, "invalid", "name", `'/'`},

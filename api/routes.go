@@ -128,14 +128,23 @@ func (s *service) methodNotAllowed(mux *chi.Mux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		path := chi.RouteContext(r.Context()).RoutePath
 		var allowed []string
-		for _, m := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodDelete} {
+		for _, m := range []string{http.MethodGet, http.MethodPut, http.MethodPost, http.MethodPatch, http.MethodDelete} {
 			if mux.Match(chi.NewRouteContext(), m, path) {
 				allowed = append(allowed, m)
 			}
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		p := newProblem(http.StatusMethodNotAllowed, "method_not_allowed",
-			"%s takes %s, not %s", r.URL.Path, strings.Join(allowed, " and "), r.Method)
+			"%s takes %s, not %s", r.URL.Path, inWords(allowed), r.Method)
 		s.fail(w, r, p)
 	}
+}
+
+// inWords writes words as a person does: a, b and c.
+func inWords(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }

@@ -53,7 +53,7 @@ func (s *service) requestSchemas() map[string]bool {
 		}
 	}
 	for _, item := range doc.Paths {
-		for _, op := range []*huma.Operation{item.Put, item.Post} {
+		for _, op := range []*huma.Operation{item.Put, item.Post, item.Patch} {
 			if op == nil || op.RequestBody == nil {
 				continue
 			}
@@ -98,6 +98,23 @@ ModuleUse.version         The version that it transforms with now; left out: it 
 LogLine.level             debug, info, warn or error.
 LogLine.text              The line.
 MessageRef.topic          The topic.
+OffsetsInfo.group         The consumer group.
+OffsetsInfo.members       Who is in it now: positions cannot be set while there are any.
+OffsetsInfo.partitions    Where a start would begin, by topic and partition.
+GroupMember.client_id     How the member calls itself.
+GroupMember.host          Where it runs.
+PartitionOffsets.topic      The topic.
+PartitionOffsets.partition  The partition.
+PartitionOffsets.topic_id   The broker's id of the topic.
+PartitionOffsets.offset     The next offset to read; null: not known now.
+PartitionOffsets.origin     Why there: group (its commit), catalog (the last acknowledged position), new_partition, start_from, accepted.
+PartitionOffsets.first      The first offset that the broker still has; null: not known now.
+PartitionOffsets.end        Behind the last committed message; null: not known now.
+PartitionOffsets.lag        End less offset; null: not known now.
+PartitionOffsets.problem    Why a start would fail here.
+OffsetProblem.code          position_lost or topic_recreated.
+OffsetProblem.text          What is the matter.
+OffsetProblem.next_step     What to do, a sentence or a command.
 MessageRef.partition      The partition.
 MessageRef.offset         The offset.
 Reason.code               A stable word for programs, such as broker_unreachable.

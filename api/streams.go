@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -75,6 +76,8 @@ type CreateStream struct {
 type StartStream struct {
 	BatchLimit int   `json:"batch_limit,omitempty" minimum:"1" maximum:"1000000000" doc:"Apply so many batches, stop again, and answer then. By default it runs until it is stopped."`
 	TimeoutMS  int64 `json:"timeout_ms,omitempty" minimum:"1" maximum:"86400000" doc:"Milliseconds that the batches of batch_limit may take; 30000 by default."`
+
+	Accept []string `json:"accept,omitempty" enum:"recreated,lost=earliest,lost=latest" doc:"What it goes on with although a position is gone, this time: recreated reads topics that were deleted and created anew from their beginning; lost=earliest or lost=latest tells where it goes on in place of a position that the broker no longer has."`
 }
 
 // StartedStream is the answer to a start.
@@ -219,10 +222,19 @@ func (s *service) startStream(ctx context.Context, in *startInput) (*startOutput
 	if in.Body != nil {
 		body = *in.Body
 	}
-	r, err := s.engine.StartStream(ctx, in.Name, server.StartRequest{
-		BatchLimit: body.BatchLimit,
-		Timeout:    time.Duration(body.TimeoutMS) * time.Millisecond,
-	})
+	req := server.StartRequest{BatchLimit: body.BatchLimit, Timeout: time.Duration(body.TimeoutMS) * time.Millisecond}
+	for _, a := range body.Accept {
+		lost, isLost := strings.CutPrefix(a, "lost=")
+		switch {
+		case isLost && req.AcceptLost != "" && req.AcceptLost != lost:
+			return nil, graphmill.Invalid("accept", "a lost position becomes either the earliest or the latest")
+		case isLost:
+			req.AcceptLost = lost
+		default:
+			req.AcceptRecreated = true
+		}
+	}
+	r, err := s.engine.StartStream(ctx, in.Name, req)
 	if err != nil {
 		return nil, err
 	}
