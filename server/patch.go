@@ -172,12 +172,16 @@ func (s *Server) planPatch(ctx context.Context, st *stream, req PatchRequest, ru
 	} else {
 		p.warnings = s.warnings(ctx, spec)
 	}
-	cfg, err := s.kafkaConfig(spec)
-	if err != nil {
-		return nil, err
+	reconnects := slices.ContainsFunc(p.changed, connects)
+	if reconnects {
+		notes, err := s.clientNotes(spec, spec.StartFrom, req.Check)
+		if err != nil {
+			return nil, err
+		}
+		p.warnings = append(p.warnings, notes...)
 	}
-	if req.Check && (len(p.brought) > 0 || slices.ContainsFunc(p.changed, connects)) {
-		if err := s.probe(ctx, cfg); err != nil {
+	if req.Check && (reconnects || len(p.brought) > 0) {
+		if err := s.probe(ctx, spec); err != nil {
 			return nil, err
 		}
 	}

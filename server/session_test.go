@@ -114,7 +114,7 @@ level=INFO msg="module pushed" module=obedient version=2 sha256=... active=true 
 level=INFO msg="the module's new version is used from here on" stream=s module=obedient version=2
 level=INFO msg="handed a batch" stream=s from=transformation module=obedient
 level=INFO msg="handed a batch" stream=s from=transformation module=obedient
-level=ERROR msg="stream failed" stream=s state=failed reason=message text="the transformation reports: told to fail, in the batch that begins at topic/0@3 (look first at message topic/0@3)" next_step="mend the cause, then: graphmill stream start s"
+level=ERROR msg="stream failed" stream=s state=failed reason=message text="the transformation reports: told to fail, in the batch that begins at topic/0@3 (look first at message topic/0@3)" next_step="mend the cause; or go past the message: graphmill stream offsets s --set 4 --partition topic/0; then: graphmill stream start s"
 level=INFO msg="stream stopped" stream=s state=stopped
 level=INFO msg="stream dropped" stream=s
 `
