@@ -41,7 +41,8 @@ type Config struct {
 
 	BootstrapServers []string // Kafka brokers of streams that name none
 
-	Limits wasmhost.Limits
+	Limits   wasmhost.Limits
+	Compiler []string // see wasmhost.Config; nil: modules are compiled in this process
 
 	SecretKeyFile string            // seals credentials in the catalog; empty: one in DataDir, made when it is needed
 	Secrets       secret.References // values of secret:NAME in credentials
@@ -129,6 +130,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	host, err := wasmhost.New(ctx, wasmhost.Config{
 		CacheDir: cfg.CacheDir,
 		Limits:   cfg.Limits,
+		Compiler: cfg.Compiler,
 		Logger:   cfg.Logger,
 	})
 	if err != nil {

@@ -56,16 +56,33 @@ func openDiskCache(dir string, logger *slog.Logger) (*diskCache, error) {
 	return c, nil
 }
 
+// folder names the entry of a module.
+func (c *diskCache) folder(metered []byte) string {
+	hash := sha256.Sum256(metered)
+	return filepath.Join(c.dir, hex.EncodeToString(hash[:]))
+}
+
+// find returns the folder of a module that has been compiled, or "".
+func (c *diskCache) find(metered []byte) string {
+	if c == nil {
+		return ""
+	}
+	dir := c.folder(metered)
+	if !c.sound(dir) {
+		return ""
+	}
+	return dir
+}
+
 // entry returns the folder for a module. What is in it can be trusted; it may
 // be empty. It returns "" where nothing can be kept.
 func (c *diskCache) entry(metered []byte) string {
 	if c == nil {
 		return ""
 	}
-	hash := sha256.Sum256(metered)
-	dir := filepath.Join(c.dir, hex.EncodeToString(hash[:]))
-	if _, err := os.Stat(dir); err == nil && !c.sound(dir) {
-		c.remove(dir, "it is damaged or incomplete")
+	dir := c.folder(metered)
+	if _, err := os.Lstat(dir); err == nil && !c.sound(dir) && !c.remove(dir, "it is damaged or incomplete") {
+		return ""
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		c.logger.Warn("compiled modules cannot be kept", "error", err)
@@ -106,11 +123,21 @@ func (c *diskCache) seal(dir string) {
 	}
 }
 
-func (c *diskCache) remove(dir, why string) {
+// discard removes the folder of a module that could not be compiled.
+func (c *diskCache) discard(dir string) {
+	if dir != "" {
+		_ = os.RemoveAll(dir) // else it is incomplete, which the next one to ask notices
+	}
+}
+
+// remove removes an entry, and says whether it is gone.
+func (c *diskCache) remove(dir, why string) bool {
 	c.logger.Info("removing a compiled module from the cache", "entry", dir, "reason", why)
-	if err := os.RemoveAll(dir); err != nil {
+	err := os.RemoveAll(dir)
+	if err != nil {
 		c.logger.Warn("a compiled module cannot be removed from the cache", "entry", dir, "error", err)
 	}
+	return err == nil
 }
 
 // checksum hashes names and contents of all files of an entry but the checksum.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"runtime/debug"
-	"strings"
 	"sync"
 
 	"github.com/tetratelabs/wazero"
@@ -35,50 +33,6 @@ const features = api.CoreFeaturesV2 | experimental.CoreFeaturesTailCall | experi
 // compileWorkers compile one module. wazero looks at the deadline only where
 // there are two at least.
 const compileWorkers = 2
-
-// compiler waits for the turn to compile, which is to be released.
-func (h *Host) compiler(ctx context.Context) (release func(), err error) {
-	select {
-	case h.compiling <- struct{}{}:
-		return func() { <-h.compiling }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for another module to be compiled: %w", ctx.Err())
-	}
-}
-
-// compile compiles a metered module, or takes it from the cache. The caller has
-// the turn.
-func (h *Host) compile(ctx context.Context, metered []byte) (*engine, error) {
-	limited, cancel := context.WithTimeout(ctx, h.limits.CompileTime)
-	defer cancel()
-
-	entry := h.cache.entry(metered)
-	e, err := newEngine(limited, metered, entry)
-	if err != nil && isCacheError(err) {
-		h.cache.remove(entry, err.Error())
-		entry = ""
-		e, err = newEngine(limited, metered, entry)
-	}
-	switch {
-	case err == nil:
-		h.cache.seal(entry)
-		return e, nil
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("compile a module: %w", ctx.Err())
-	case limited.Err() != nil:
-		return nil, rejected("over_limit", "", "compiling the module took longer than the limit of %s", h.limits.CompileTime)
-	}
-	if broken, ok := errors.AsType[*enginePanic](err); ok {
-		h.logger.Error("the WebAssembly engine failed on a module", "panic", broken.value, "stack", string(broken.stack))
-	}
-	return nil, rejected("module_rejected", "", "the module is not valid: %s", clip(err.Error(), 500))
-}
-
-// isCacheError says whether compiling failed for the sake of the disk cache.
-func isCacheError(err error) bool {
-	var pathError *fs.PathError
-	return errors.As(err, &pathError) || strings.Contains(err.Error(), "compilationcache:")
-}
 
 // newEngine compiles a module. With a folder the machine code is kept in it, or
 // taken from there.

@@ -2,7 +2,10 @@ package wasmhost_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +18,19 @@ import (
 	"github.com/graphmill/graphmill/wasmhost/wasmtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// compiler makes a host compile in a process of its own: this test program again.
+var compiler = []string{os.Args[0], "compile-module"}
+
+func TestMain(m *testing.M) {
+	if slices.Equal(os.Args[1:], compiler[1:]) {
+		if err := wasmhost.RunCompiler(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // newHost makes a host that is closed with the test.
 func newHost(t testing.TB, cfg wasmhost.Config) *wasmhost.Host {

@@ -15,6 +15,10 @@ type Limits struct {
 	CompileTime time.Duration // for compiling one module
 	Counts      meter.Limits  // what a module may hold, checked before it is compiled
 
+	// CompileMemory is what compiling one module may take, in bytes, where a process
+	// of its own does it (Config.Compiler); a quarter of it is for the machine code.
+	CompileMemory int64
+
 	Memory    int64         // bytes of linear memory of an instance, where its stream does not say
 	MaxMemory int64         // the most that a stream may ask for; a multiple of 64 KiB, at most 4 GiB - 64 KiB
 	Time      time.Duration // for one call into an instance, where its stream does not say
@@ -37,6 +41,7 @@ func DefaultLimits() Limits {
 	return Limits{
 		ModuleBytes:    32 << 20,
 		CompileTime:    60 * time.Second,
+		CompileMemory:  1 << 30,
 		Counts:         meter.DefaultLimits(),
 		Memory:         64 << 20,
 		MaxMemory:      256 << 20,
@@ -56,6 +61,7 @@ func (l Limits) withDefaults() (Limits, error) {
 	d := DefaultLimits()
 	orDefault(&l.ModuleBytes, d.ModuleBytes)
 	orDefault(&l.CompileTime, d.CompileTime)
+	orDefault(&l.CompileMemory, d.CompileMemory)
 	l.Counts = l.Counts.WithDefaults()
 	orDefault(&l.MaxMemory, d.MaxMemory)
 	orDefault(&l.Memory, min(d.Memory, l.MaxMemory))
@@ -75,6 +81,7 @@ func (l Limits) withDefaults() (Limits, error) {
 	}{
 		{"module_bytes", l.ModuleBytes, 1, 1 << 30},
 		{"compile_time", int64(l.CompileTime), 1, int64(time.Hour)},
+		{"compile_memory", l.CompileMemory, 256 << 20, 1 << 40},
 		{"max_memory", l.MaxMemory, pageSize, wholeMemory},
 		{"memory", l.Memory, pageSize, l.MaxMemory},
 		{"max_time", int64(l.MaxTime), 1, int64(time.Hour)},

@@ -46,37 +46,52 @@ func (h *Host) Load(ctx context.Context, wasm []byte) (*Module, error) {
 
 // LoadStored is Load for bytes that are kept elsewhere and known by their
 // SHA-256. read returns them; it is called only where the module is not loaded
-// already, and for one module at a time, so that many who load at once do not all
-// hold their bytes.
+// already, and for one module at a time that is in the cache and one that is to be
+// compiled, so that many who load at once do not all hold their bytes.
 func (h *Host) LoadStored(ctx context.Context, sum [sha256.Size]byte, read func(context.Context) ([]byte, error)) (*Module, error) {
 	if err := h.begin(); err != nil {
 		return nil, err
 	}
 	defer h.work.Done()
 	l, err := h.share(ctx, sum, func() (*contract, *engine, error) {
-		release, err := h.compiler(ctx)
-		if err != nil {
-			return nil, nil, err
+		if h.cache != nil {
+			c, e, err := h.stored(ctx, sum, read, h.reading, func(_ context.Context, metered []byte) (*engine, error) {
+				return h.cached(ctx, metered), nil
+			})
+			if err != nil || e != nil {
+				return c, e, err
+			}
 		}
-		defer release()
-		wasm, err := read(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		if sha256.Sum256(wasm) != sum {
-			return nil, nil, errors.New("load a module: the bytes are not those of its SHA-256")
-		}
-		c, metered, err := h.inspect(wasm)
-		if err != nil {
-			return nil, nil, err
-		}
-		e, err := h.compile(ctx, metered)
-		return c, e, err
+		return h.stored(ctx, sum, read, h.compiling, h.compile)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &Module{loaded: l}, nil
+}
+
+// stored reads and checks stored bytes and makes an engine of them, while it has a
+// turn of its own.
+func (h *Host) stored(ctx context.Context, sum [sha256.Size]byte, read func(context.Context) ([]byte, error),
+	turns chan struct{}, compile func(context.Context, []byte) (*engine, error)) (*contract, *engine, error) {
+	release, err := turn(ctx, turns)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
+	wasm, err := read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if sha256.Sum256(wasm) != sum {
+		return nil, nil, errors.New("load a module: the bytes are not those of its SHA-256")
+	}
+	c, metered, err := h.inspect(wasm)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := compile(ctx, metered)
+	return c, e, err
 }
 
 // Transformations returns the names of the transformations, sorted.
@@ -150,7 +165,10 @@ func (h *Host) prepare(ctx context.Context, wasm []byte) (*contract, *engine, er
 	if err != nil {
 		return nil, nil, err
 	}
-	release, err := h.compiler(ctx)
+	if e := h.cached(ctx, metered); e != nil {
+		return c, e, nil
+	}
+	release, err := turn(ctx, h.compiling)
 	if err != nil {
 		return nil, nil, err
 	}

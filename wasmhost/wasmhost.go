@@ -35,6 +35,12 @@ type Config struct {
 
 	Limits Limits
 
+	// Compiler is the command (program and arguments) of a process that compiles a
+	// module that is not in the cache, by calling RunCompiler: so what a hostile
+	// module costs the compiler is not the server's memory, and a crash not the
+	// server's end. Nil: modules are compiled in this process, within CompileTime.
+	Compiler []string
+
 	// Logger is told what goes wrong with the cache, and the log lines of
 	// instances that have no log of their own. Nil: nobody is.
 	Logger *slog.Logger
@@ -46,7 +52,9 @@ type Host struct {
 	logger *slog.Logger
 	cache  *diskCache
 
+	compiler  []string
 	compiling chan struct{} // held while compiling: one module at a time
+	reading   chan struct{} // held while stored bytes are looked up in the cache
 
 	// closing ends running calls at their next look at the clock.
 	closing atomic.Bool
@@ -75,7 +83,9 @@ func New(_ context.Context, cfg Config) (*Host, error) {
 		limits:    limits,
 		logger:    logger,
 		cache:     cache,
+		compiler:  slices.Clone(cfg.Compiler),
 		compiling: make(chan struct{}, 1),
+		reading:   make(chan struct{}, 1),
 		loaded:    make(map[[sha256.Size]byte]*loaded),
 		instances: make(map[*Instance]struct{}),
 	}, nil

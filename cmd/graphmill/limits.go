@@ -11,7 +11,7 @@ import (
 type limitSettings struct {
 	values wasmhost.Limits
 
-	moduleBytes, memory, maxMemory, response, decoded byteCount
+	moduleBytes, compileMemory, memory, maxMemory, response, decoded byteCount
 }
 
 func (l *limitSettings) add(fs *pflag.FlagSet) {
@@ -35,6 +35,7 @@ func (l *limitSettings) add(fs *pflag.FlagSet) {
 	size(&l.decoded, "decoded", v.Decoded, "memory of the server for the values of one answer")
 	count(&v.LogLines, "log-lines", "log lines of a transformation a second")
 	fs.DurationVar(&v.CompileTime, "limit-compile-time", v.CompileTime, "time to compile a module")
+	size(&l.compileMemory, "compile-memory", v.CompileMemory, "memory to compile a module, in a process of its own (kept on Linux)")
 	for _, m := range []struct {
 		p           *int
 		name, usage string
@@ -47,6 +48,8 @@ func (l *limitSettings) add(fs *pflag.FlagSet) {
 		{&c.AllLocals, "all-locals", "local variables of all functions"},
 		{&c.Body, "body", "bytes of a function's body"},
 		{&c.Nesting, "nesting", "blocks within one another"},
+		{&c.Branches, "branches", "branches and blocks of a function"},
+		{&c.Accesses, "accesses", "accesses to memory, divisions and indirect calls of a function"},
 		{&c.BrTable, "br-table", "targets of a br_table"},
 		{&c.Operands, "operands", "values that a function's calls and branches pass"},
 		{&c.Tables, "tables", "tables of a module"},
@@ -62,6 +65,7 @@ func (l *limitSettings) add(fs *pflag.FlagSet) {
 func (l *limitSettings) limits() wasmhost.Limits {
 	v := l.values
 	v.ModuleBytes = int64(l.moduleBytes)
+	v.CompileMemory = int64(l.compileMemory)
 	v.Memory = int64(l.memory)
 	v.MaxMemory = int64(l.maxMemory)
 	v.Response = int64(l.response)

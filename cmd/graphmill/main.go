@@ -15,6 +15,7 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	a := &app{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr, environ: os.Environ(),
+		compiler: compilerOfThisProgram(),
 	}
 	os.Exit(a.run(ctx, os.Args[1:]))
 }

@@ -25,9 +25,9 @@ const keptModules = 16
 func (a *app) withHost(ctx context.Context, limits wasmhost.Limits, f func(*wasmhost.Host) error) error {
 	cache := lockModuleCache()
 	defer cache.unlock()
-	host, err := wasmhost.New(ctx, wasmhost.Config{CacheDir: cache.dir, Limits: limits})
+	host, err := wasmhost.New(ctx, wasmhost.Config{CacheDir: cache.dir, Limits: limits, Compiler: a.compiler})
 	if err != nil && cache.dir != "" {
-		host, err = wasmhost.New(ctx, wasmhost.Config{Limits: limits}) // slower, no worse
+		host, err = wasmhost.New(ctx, wasmhost.Config{Limits: limits, Compiler: a.compiler}) // slower, no worse
 	}
 	if graphmill.KindOf(err) == graphmill.KindInvalid {
 		return asFlag(err)

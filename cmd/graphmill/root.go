@@ -29,6 +29,7 @@ type app struct {
 	in       io.Reader
 	out, err io.Writer
 	environ  []string // NAME=value
+	compiler []string // wasmhost.Config.Compiler
 }
 
 // getenv returns the value of a variable, or "".
@@ -178,7 +179,7 @@ come back in a graph database in one transaction, and only then acknowledges.`,
 	add("server", a.serveCommand(), a.devCommand())
 	add("client", a.moduleCommand(), a.streamCommand(), a.eventsCommand(), a.produceCommand())
 	add("author", a.newCommand(), a.runCommand())
-	root.AddCommand(a.versionCommand())
+	root.AddCommand(a.versionCommand(), a.compileCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	complete(root)

@@ -326,6 +326,7 @@ func (a *app) engineConfig(s *serveSettings, sink graphmill.Sink, sinkName strin
 		Limits:           s.limits.limits(),
 		SecretKeyFile:    s.secretKeyFile,
 		Secrets:          secret.References{Dir: s.secretsDir, Variable: a.lookupEnv},
+		Compiler:         a.compiler,
 		CreateTimeout:    s.createTimeout,
 		StartTimeout:     s.startTimeout,
 		DrainTimeout:     s.drainTimeout,

@@ -32,7 +32,7 @@ const TickWeight = 32
 // WithDefaults.
 type Limits struct {
 	Functions int // functions, imported ones not counted
-	Entries   int // entries of each other section: types, imports, globals, exports
+	Entries   int // entries of each other section: types, imports, globals, exports; and custom sections
 	Segments  int // data segments, element segments; Go makes tens of thousands
 
 	Params      int // parameters of a type, and as many results

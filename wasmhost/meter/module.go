@@ -3,6 +3,7 @@ package meter
 import (
 	"bytes"
 	"fmt"
+	"unicode/utf8"
 )
 
 // Sections of a module.
@@ -232,7 +233,7 @@ func checkPreamble(wasm []byte) error {
 func (m *Module) split(wasm []byte) error {
 	r := newReader(wasm, "the list of sections")
 	r.bytes(8)
-	last := 0
+	last, customs := 0, 0
 	for r.left() > 0 {
 		id := int(r.byte())
 		if id != sectionCustom && (id >= len(order) || order[id] == 0) {
@@ -243,7 +244,13 @@ func (m *Module) split(wasm []byte) error {
 			break
 		}
 		if id == sectionCustom {
-			m.keepNames(body)
+			if customs++; customs > m.limits.Entries {
+				r.fail(OverLimit, "more than %d custom sections", m.limits.Entries)
+				break
+			}
+			if err := m.keepNames(body); err != nil {
+				return err
+			}
 			continue
 		}
 		if order[id] <= last {
@@ -260,10 +267,18 @@ func (m *Module) split(wasm []byte) error {
 }
 
 // keepNames keeps a name section. Other custom sections are dropped: what they
-// say of places in the code is not true of the rewritten module.
-func (m *Module) keepNames(body []byte) {
+// say of places in the code is not true of the rewritten module. Each begins
+// with its name; one that does not is no sound section.
+func (m *Module) keepNames(body []byte) error {
 	r := newReader(body, "a custom section")
-	if r.name() == "name" && r.err == nil {
+	name := r.bytes(r.u32())
+	switch {
+	case r.err != nil:
+		return errorf(Malformed, "a custom section of %d bytes does not hold its name", len(body))
+	case !utf8.Valid(name):
+		return errorf(Malformed, "the name of a custom section is not valid UTF-8")
+	case string(name) == "name":
 		m.names = body[r.at:]
 	}
+	return nil
 }

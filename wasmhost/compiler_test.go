@@ -1,0 +1,253 @@
+package wasmhost_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/wasmhost"
+	. "github.com/graphmill/graphmill/wasmhost/wasmtest"
+)
+
+// slowToCompile is within all limits of counts, and takes a compiler minutes: its
+// time for the branches of a function grows with the square of their number.
+func slowToCompile() []byte {
+	branches := bytes.Repeat(Cat(I32Const(0), []byte{0x04, 0x40}, End), 14_900)
+	return Guest(I64Const(0), functions(31, Func{Body: branches})...).Bytes()
+}
+
+// largeToCompile is within all limits of counts, and takes a compiler gigabytes:
+// each access to memory costs it kilobytes.
+func largeToCompile() []byte {
+	divisions := bytes.Repeat(Cat(I32Const(1), []byte{0x6d}), 199_000) // i32.div_s
+	return Guest(I64Const(0), functions(50, Func{Body: Cat(I32Const(1), divisions, Drop)})...).Bytes()
+}
+
+func functions(n int, f Func) []Func {
+	list := make([]Func, n)
+	for i := range list {
+		list[i] = f
+	}
+	return list
+}
+
+// worksStill says that a host goes on after whatever has happened in it.
+func worksStill(t *testing.T, h *wasmhost.Host) {
+	t.Helper()
+	i := instantiate(t, load(t, h, Answer(emptyAnswer).Bytes()), wasmhost.InstanceConfig{})
+	_, err := i.Transform(t.Context(), graphmill.SourceKafka, batch(3))
+	require.NoError(t, err)
+}
+
+func refusedModule(t *testing.T, h *wasmhost.Host, wasm []byte) *graphmill.Error {
+	t.Helper()
+	_, err := h.Check(t.Context(), wasm)
+	var e *graphmill.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, graphmill.KindInvalid, e.Kind)
+	return e
+}
+
+func TestCompilerProcess(t *testing.T) {
+	dir := t.TempDir()
+	var log bytes.Buffer
+	cfg := wasmhost.Config{CacheDir: dir, Compiler: compiler, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	worksStill(t, newHost(t, cfg))
+	files := regularFiles(t, dir)
+	require.Len(t, files, 2)
+
+	cfg.Compiler = []string{"/nonexistent"}
+	worksStill(t, newHost(t, cfg))
+	require.Equal(t, files, regularFiles(t, dir))
+	require.Empty(t, log.String(), "a module that is in the cache needs no process")
+
+	cfg.CacheDir, cfg.Compiler = "", compiler
+	t.Setenv("TMPDIR", t.TempDir())
+	worksStill(t, newHost(t, cfg))
+	require.Empty(t, log.String(), "without a cache the machine code comes through a temporary folder")
+	left, err := os.ReadDir(os.Getenv("TMPDIR"))
+	require.NoError(t, err)
+	require.Empty(t, left)
+
+	notValid := Guest(I32Const(0)).Bytes()
+	e := refusedModule(t, newHost(t, cfg), notValid)
+	require.Equal(t, "module_rejected", e.Code)
+	require.Contains(t, e.Text, "the module is not valid: ")
+	require.Equal(t, refusedModule(t, newHost(t, wasmhost.Config{}), notValid).Text, e.Text, "the words do not depend on where it is compiled")
+}
+
+func TestCompilerProcessOutOfTime(t *testing.T) {
+	dir := t.TempDir()
+	h := newHost(t, wasmhost.Config{CacheDir: dir, Compiler: compiler, Limits: wasmhost.Limits{CompileTime: 200 * time.Millisecond}})
+	began := time.Now()
+	e := refusedModule(t, h, slowToCompile())
+	require.Equal(t, "over_limit", e.Code)
+	require.Equal(t, "compiling the module took longer than the limit of 200ms", e.Text)
+	require.Less(t, time.Since(began), 10*time.Second)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestCompilerProcessOutOfMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the limit of memory is Linux's")
+	}
+	wasm := largeToCompile()
+	h := newHost(t, wasmhost.Config{Compiler: compiler, Limits: wasmhost.Limits{CompileMemory: 256 << 20}})
+	peak := peakMemory(t, func() {
+		e := refusedModule(t, h, wasm)
+		require.Equal(t, "over_limit", e.Code)
+		require.Equal(t, "compiling the module takes more than the limit of 256 MiB of memory", e.Text)
+	})
+	require.Less(t, peak, int64(300<<20), "the server's own memory: 4.3 GiB when it compiles this itself")
+	worksStill(t, h)
+}
+
+// TestOthersLoadWhileOneIsCompiled has a module that takes the compiler long,
+// while one that is in the cache is loaded.
+func TestOthersLoadWhileOneIsCompiled(t *testing.T) {
+	dir := t.TempDir()
+	first := newHost(t, wasmhost.Config{CacheDir: dir})
+	worksStill(t, first)
+
+	h := newHost(t, wasmhost.Config{CacheDir: dir, Compiler: compiler, Limits: wasmhost.Limits{CompileTime: time.Minute}})
+	ctx, cancel := contextWithCancel(t)
+	refused := make(chan error)
+	go func() {
+		_, err := h.Check(ctx, slowToCompile())
+		refused <- err
+	}()
+	require.Eventually(t, func() bool { return len(compilersOf(t, dir)) > 0 }, 10*time.Second, time.Millisecond)
+	worksStill(t, h)
+	select {
+	case err := <-refused:
+		t.Fatal("it should still be compiled: ", err)
+	default:
+	}
+	cancel()
+	require.ErrorContains(t, <-refused, "compile a module: context canceled")
+}
+
+// compilersOf lists the entries of a cache that are being compiled.
+func compilersOf(t *testing.T, dir string) []string {
+	unsealed, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	var list []string
+	for _, d := range unsealed {
+		if _, err := os.Stat(filepath.Join(d, "checksum")); err != nil {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// TestCompilerProcessFails has processes that end in every other way.
+func TestCompilerProcessFails(t *testing.T) {
+	shell := func(script string) []string { return []string{"/bin/sh", "-c", script} }
+	for name, c := range map[string]struct {
+		command []string
+		code    string // empty: the server compiles the module itself
+		text    string // of the error, or of the log
+	}{
+		"crashes":                    {shell("kill -SEGV $$"), "module_rejected", "the process that compiled it failed: signal: segmentation fault"},
+		"is killed":                  {shell("kill -KILL $$"), "module_rejected", "the process that compiled it failed: signal: killed"},
+		"exits":                      {shell("echo broken >&2; exit 3"), "module_rejected", "exit status 3"},
+		"uses its processor time up": {shell("kill -XCPU $$"), "over_limit", "took longer than the limit"},
+		"has no memory":              {shell("echo 'fatal error: runtime: out of memory' >&2; exit 2"), "over_limit", "more than the limit of 1024 MiB of memory"},
+		"writes without end":         {shell("exec yes"), "over_limit", "took longer than the limit"},
+		"complains without end":      {shell("exec yes >&2"), "over_limit", "took longer than the limit"},
+		"writes too much":            {shell(`echo '{"outcome":"size"}'`), "over_limit", "the machine code of the module is larger than the limit of 256 MiB"},
+		"finds the engine broken":    {shell(`echo '{"outcome":"panic","text":"index out of range","stack":"main.go:1"}'`), "module_rejected", "the WebAssembly engine failed: index out of range"},
+		"is not there":               {[]string{"/nonexistent"}, "", "no such file"},
+		"answers nothing":            {shell("cat >/dev/null & exit 0"), "", "it answered"},
+		"answers what is no JSON":    {shell("echo done"), "", "it answered"},
+		"answers another outcome":    {shell(`echo '{"outcome":"?"}'`), "", "it answered"},
+		"cannot write":               {shell(`echo '{"outcome":"folder","text":"no space left on device"}'`), "", "no space left on device"},
+		"compiles nothing":           {shell(`echo '{"outcome":"done"}'`), "", "the machine code is missing"},
+		"is of another version":      {shell(`mkdir wazero-v9; echo '{"outcome":"done"}'`), "", "another version of the engine"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			h := newHost(t, wasmhost.Config{
+				CacheDir: t.TempDir(), Compiler: c.command, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Limits: wasmhost.Limits{CompileTime: time.Second},
+			})
+			_, err := h.Check(t.Context(), Answer(emptyAnswer).Bytes())
+			if c.code == "" {
+				require.NoError(t, err)
+				require.Contains(t, log.String(), "compiled within the server")
+				require.Contains(t, log.String(), c.text)
+				return
+			}
+			var e *graphmill.Error
+			require.ErrorAs(t, err, &e)
+			require.Equal(t, c.code, e.Code)
+			require.Contains(t, e.Text, c.text)
+		})
+	}
+}
+
+// TestCompilerProcessIsBare looks at what the process gets of the server.
+func TestCompilerProcessIsBare(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("open files are listed in /proc")
+	}
+	t.Setenv("GRAPHMILL_SECRET_TEST", "planted")
+	secret, err := os.Create(filepath.Join(t.TempDir(), "planted"))
+	require.NoError(t, err)
+	defer secret.Close()
+	var log bytes.Buffer
+	h := newHost(t, wasmhost.Config{
+		Compiler: []string{"/bin/sh", "-c", "{ env; ls -l /proc/self/fd; } >&2; exit 7"},
+		CacheDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	refusedModule(t, h, Answer(emptyAnswer).Bytes())
+	require.Contains(t, log.String(), "pipe:", "the open files are shown")
+	require.Contains(t, log.String(), "GOTRACEBACK", "the environment is shown")
+	require.NotContains(t, log.String(), "planted")
+	require.NotContains(t, log.String(), "PATH=/usr")
+}
+
+// TestCompilerProcessEndsWithTheServer closes the input of a process that has
+// minutes to do, as the kernel does when the server dies.
+func TestCompilerProcessEndsWithTheServer(t *testing.T) {
+	cmd := exec.Command(compiler[0], compiler[1:]...)
+	cmd.Env = []string{}
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	module := slowToCompile()
+	request, err := json.Marshal(map[string]any{"folder": t.TempDir(), "size": len(module), "memory": 1 << 30, "time": time.Hour})
+	require.NoError(t, err)
+	_, err = in.Write(append(append(request, '\n'), module...))
+	require.NoError(t, err)
+	require.NoError(t, in.Close())
+	ended := make(chan error)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		require.ErrorContains(t, err, "exit status 1")
+	case <-time.After(20 * time.Second):
+		_ = cmd.Process.Kill()
+		t.Fatal("the process goes on without its server: ", <-ended)
+	}
+}
+
+// TestRunCompilerWithoutARequest is the hidden command typed by a person.
+func TestRunCompilerWithoutARequest(t *testing.T) {
+	for _, in := range []string{"", "no JSON\n", `{"folder":""`} {
+		require.ErrorContains(t, wasmhost.RunCompiler(strings.NewReader(in), io.Discard), "read what is to be compiled")
+	}
+}

@@ -1,0 +1,9 @@
+//go:build !unix
+
+package wasmhost
+
+import "syscall"
+
+func ownProcessGroup() *syscall.SysProcAttr { return nil }
+
+func cpuTimeIsOver(error) bool { return false }
