@@ -55,7 +55,7 @@ func (h *Host) LoadStored(ctx context.Context, sum [sha256.Size]byte, read func(
 	defer h.work.Done()
 	l, err := h.share(ctx, sum, func() (*contract, *engine, error) {
 		if h.cache != nil {
-			c, e, err := h.stored(ctx, sum, read, h.reading, func(_ context.Context, metered []byte) (*engine, error) {
+			c, e, err := h.stored(ctx, sum, read, h.reading, func(ctx context.Context, metered []byte) (*engine, error) {
 				return h.cached(ctx, metered), nil
 			})
 			if err != nil || e != nil {
