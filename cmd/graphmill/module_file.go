@@ -31,8 +31,8 @@ func (a *app) openModule(ctx context.Context, file string) (io.ReadCloser, int64
 	return readModule("standard input", a.input(ctx))
 }
 
-// openFile opens a file that the command line names. The size of what is no
-// regular file, such as a pipe, is -1.
+// openFile opens a file that the command line names. The size of what only
+// reading it tells, such as a pipe's, is -1.
 func openFile(file string) (*os.File, int64, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -50,10 +50,8 @@ func openFile(file string) (*os.File, int64, error) {
 	switch {
 	case err != nil:
 		return nil, 0, cannotRead(file, err)
-	case !info.Mode().IsRegular():
+	case !info.Mode().IsRegular() || info.Size() == 0:
 		return f, -1, nil
-	case info.Size() == 0:
-		return nil, 0, errors.Join(isEmpty(file), f.Close())
 	}
 	return f, info.Size(), nil
 }
@@ -65,14 +63,12 @@ func readModule(file string, r io.Reader) (io.ReadCloser, int64, error) {
 	case err != nil:
 		return nil, 0, cannotRead(file, err)
 	case len(b) == 0:
-		return nil, 0, isEmpty(file)
+		return nil, 0, graphmill.Invalid("", "%s is empty", file)
 	case len(b) > maxModuleBytes:
 		return nil, 0, graphmill.Invalid("", "%s has more than %s, and is no module", file, sizeText(maxModuleBytes))
 	}
 	return io.NopCloser(bytes.NewReader(b)), int64(len(b)), nil
 }
-
-func isEmpty(file string) error { return graphmill.Invalid("", "%s is empty", file) }
 
 // cannotRead names the file once.
 func cannotRead(file string, err error) error {
