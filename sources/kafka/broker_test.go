@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -30,7 +31,14 @@ import (
 // real port.
 const realKafka = "GRAPHMILL_TEST_KAFKA"
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Most of these tests wait for the timers of clients and groups, not for a
+	// processor. -parallel on the command line comes later and wins.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // broker is a Kafka to test against, and a client of its own.
 type broker struct {

@@ -70,6 +70,7 @@ func TestOrderlyElectionsLoseNothingAndTellNothing(t *testing.T) {
 // A kfake that is started again from an earlier copy of its data is a leader
 // that lacks messages; the next epoch makes the election.
 func TestMessagesThatAnElectionHasLostAreToldThoughTheOffsetIsThere(t *testing.T) {
+	t.Parallel()
 	r := newRestartable(t)
 	topic := r.topic(1)
 	cfg := r.config(topic)

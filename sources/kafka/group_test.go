@@ -108,6 +108,7 @@ func (m *member) seen() map[string]int {
 }
 
 func TestCase7PartitionsMoveBetweenMembersAndNoMessageIsLost(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t)
 	topic := b.topic(4)
 	cfg := b.config(topic)
@@ -163,6 +164,7 @@ func TestCase7PartitionsMoveBetweenMembersAndNoMessageIsLost(t *testing.T) {
 }
 
 func TestRevokedPartitionMayBeAcknowledgedUntilRevokedReturns(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t)
 	topic := b.topic(2)
 	cfg := b.config(topic)
@@ -224,6 +226,7 @@ func TestRevokedPartitionMayBeAcknowledgedUntilRevokedReturns(t *testing.T) {
 }
 
 func TestMemberThatTheGroupHasForgottenLosesItsPartitions(t *testing.T) {
+	t.Parallel()
 	b := newFake(t)
 	topic := b.topic(1)
 	cfg := b.config(topic)
@@ -272,6 +275,7 @@ func TestCloseLeavesTheGroupAtOnce(t *testing.T) {
 }
 
 func TestCloseDuringARevocationEndsIt(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t)
 	topic := b.topic(2)
 	cfg := b.config(topic)

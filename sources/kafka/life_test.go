@@ -201,6 +201,7 @@ func TestGapsOfACompactedTopicArePassedOver(t *testing.T) {
 }
 
 func TestPartitionsThatAreAddedWhileReadingBeginAtTheirStart(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t)
 	topic := b.topic(1)
 	cfg := b.config(topic)

@@ -100,6 +100,7 @@ func TestBrokerThatGoesAwayWhileReadingIsWaitedFor(t *testing.T) {
 }
 
 func TestWhatWasDoneBeforeALossCountsUnlessTheGroupWasMovedBack(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name      string
 		committed int64 // by somebody else meanwhile; -1: nobody
@@ -195,6 +196,7 @@ func TestOneBrokerOfThreeThatGoesIsNoOutage(t *testing.T) {
 }
 
 func TestCase34TopicThatIsCreatedLaterIsReadFromItsBeginning(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t)
 	topic := b.name("late")
 	s, o := b.source(b.config(topic))
@@ -211,6 +213,7 @@ func TestCase34TopicThatIsCreatedLaterIsReadFromItsBeginning(t *testing.T) {
 }
 
 func TestTopicsThatAreThereAreReadWhileAnotherIsAbsent(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t)
 	here, late := b.topic(1), b.name("late")
 	s, o := b.open(b.config(here, late))
@@ -228,6 +231,7 @@ func TestTopicsThatAreThereAreReadWhileAnotherIsAbsent(t *testing.T) {
 }
 
 func TestTopicThatIsDeletedWhileReadingIsTold(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t)
 	topic := b.topic(1)
 	s, o := b.open(b.config(topic))
@@ -251,6 +255,7 @@ func TestBrokerThatWantsALoginIsTold(t *testing.T) {
 }
 
 func TestBrokerThatGivesOutAnAddressThatCannotBeReached(t *testing.T) {
+	t.Parallel()
 	b := newFake(t)
 	topic := b.topic(1)
 	dead := freePort(t)
@@ -277,6 +282,7 @@ func TestBrokerThatGivesOutAnAddressThatCannotBeReached(t *testing.T) {
 }
 
 func TestWhatTheBrokerForbidsEndsTheStream(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		fault kfake.Fault
@@ -315,6 +321,7 @@ func TestTopicThatMayNotBeReadEndsTheStream(t *testing.T) {
 }
 
 func TestPartitionThatCannotBeReadForNowIsTold(t *testing.T) {
+	t.Parallel()
 	b := newFake(t)
 	topic := b.topic(1)
 	s, o := b.open(b.config(topic))
@@ -351,6 +358,7 @@ func TestPartitionThatCanBeReadAgainIsToldWithoutAMessage(t *testing.T) {
 }
 
 func TestGroupWithMembersOfAnotherKindIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	b := newFake(t)
 	topic := b.topic(1)
 	h := b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.InconsistentGroupProtocol, Count: -1})
@@ -364,6 +372,7 @@ func TestGroupWithMembersOfAnotherKindIsWaitedFor(t *testing.T) {
 }
 
 func TestGroupThatCannotBeJoinedForLongIsTold(t *testing.T) {
+	t.Parallel()
 	b := newFake(t)
 	topic := b.topic(1)
 	h := b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.UnknownServerError, Count: -1})

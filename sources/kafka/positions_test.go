@@ -226,6 +226,7 @@ func TestOffsetsAreNotSetBesideAMemberThatHasJustJoined(t *testing.T) {
 }
 
 func TestOffsetsWaitForTheCoordinatorAndThenTell(t *testing.T) {
+	t.Parallel()
 	b := newFake(t)
 	topic := b.topic(1)
 	cfg := b.config(topic)
@@ -349,6 +350,7 @@ func TestWhatStartAcceptsIsOneThingOnly(t *testing.T) {
 
 // What START accepted was the state of that time.
 func TestWhatStartAcceptedDoesNotCountAfterARebalance(t *testing.T) {
+	t.Parallel()
 	b := newFake(t)
 	topic := b.topic(1)
 	b.produce(topic, 0, "0", "1", "2")

@@ -24,6 +24,7 @@ func (b *broker) producer() *kafka.Producer {
 }
 
 func TestProducerWritesWhatItIsGiven(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t)
 	topic := b.name("t")
 	p := b.producer()
@@ -66,6 +67,7 @@ func TestProducerWritesWhatItIsGiven(t *testing.T) {
 }
 
 func TestProducerSaysWhyItCannotWrite(t *testing.T) {
+	t.Parallel()
 	b := newFake(t)
 	t.Run("an unknown topic", func(t *testing.T) {
 		f := fault(t, b.producer().Send(t.Context(), "absent", nil, []byte("x"), nil))

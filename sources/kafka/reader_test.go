@@ -25,6 +25,7 @@ func (b *broker) reader(cfg kafka.Config, from string) *kafka.Reader {
 }
 
 func TestReaderBeginsWhereItIsTold(t *testing.T) {
+	t.Parallel()
 	at := time.Now().Add(-time.Hour).Truncate(time.Second)
 	for _, c := range []struct {
 		name, from string
@@ -118,6 +119,7 @@ func (b *broker) members(group string) kadm.DescribedGroup {
 }
 
 func TestReaderOfWhatIsNotThere(t *testing.T) {
+	t.Parallel()
 	b := newFake(t)
 	topic := b.topic(1)
 	for _, c := range []struct {
@@ -152,6 +154,7 @@ func TestReaderOfWhatIsNotThere(t *testing.T) {
 
 // On a broker that has just started, groups have no coordinator for a moment.
 func TestReaderWaitsForTheGroupsCoordinator(t *testing.T) {
+	t.Parallel()
 	for name, key := range map[string]kmsg.Key{"to be found": kmsg.FindCoordinator, "to answer": kmsg.OffsetFetch} {
 		t.Run(name, func(t *testing.T) {
 			b := newFake(t)
@@ -177,6 +180,7 @@ func TestReaderRefusesAnUnknownBeginning(t *testing.T) {
 }
 
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	b := newFake(t)
 	topic := b.topic(1)
 	for _, c := range []struct {

@@ -90,6 +90,9 @@ func TestCase7NothingIsLostWhileMembersJoinLeaveAndAreKilled(t *testing.T) {
 		for i := 0; producing.Err() == nil; i++ {
 			b.produce(topic, int32(i%6), fmt.Sprint(i))
 			produced = i + 1
+			if pauseFor(producing, time.Millisecond) != nil {
+				return
+			}
 		}
 	})
 	owns := func(m *member, least int) func() bool { return func() bool { return len(m.o.owns()) >= least } }
@@ -231,6 +234,7 @@ func TestCommitsThatTheGroupRefusesAreMadeAfterItsRound(t *testing.T) {
 }
 
 func TestTwoSourcesOfOneGroupWithDifferentTopics(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t)
 	left, right := b.topic(2), b.topic(3)
 	cfg := b.config(left)

@@ -238,6 +238,7 @@ func TestTopicThatWasCreatedAnewEndsTheStream(t *testing.T) {
 }
 
 func TestTopicThatIsCreatedAnewWhileItIsReadEndsTheStream(t *testing.T) {
+	t.Parallel()
 	b := newBroker(t)
 	topic := b.topic(1)
 	s, _ := b.open(b.config(topic))
