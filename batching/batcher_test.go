@@ -297,7 +297,7 @@ func TestOneOfTwoBatchesOutCompletedDoesNotStartTheInterval(t *testing.T) {
 
 // A transformation that drops every message still completes its batch, and the
 // next message waits for one interval, not for one a dropped message.
-func TestBatchesOfDroppedMessagesGoOnWithoutExtraWait(t *testing.T) {
+func TestCase9BatchesOfDroppedMessagesGoOnWithoutExtraWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, batching.Policy{Size: 10, Bytes: 1000, Interval: 5 * time.Second})
 		b.feed.push(messages(0, 0, 100, 1))
@@ -313,7 +313,52 @@ func TestBatchesOfDroppedMessagesGoOnWithoutExtraWait(t *testing.T) {
 	})
 }
 
-func TestAnEmptyBatchIsNeverHandedOut(t *testing.T) {
+// Every message is filtered out, and messages come one by one. Each waits until
+// its interval ends and no longer, whatever became of those before it.
+func TestCase10DroppedMessagesThatTrickleInWaitForOneIntervalAtMost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, batching.Policy{Size: 1000, Bytes: 1000, Interval: 5 * time.Second})
+		go func() { // message i comes after i seconds
+			for i := range int64(60) {
+				b.feed.push(messages(0, i, 1, 1))
+				time.Sleep(time.Second)
+			}
+		}()
+		var next int64
+		for next < 60 {
+			r := b.get()
+			require.Equal(t, graphmill.ClosedByInterval, r.batch.Closed)
+			for _, m := range r.batch.Messages {
+				require.Equal(t, next, m.Offset)
+				require.LessOrEqual(t, r.at-time.Duration(m.Offset)*time.Second, 5*time.Second, "message %d", m.Offset)
+				next++
+			}
+			require.Equal(t, next, r.batch.Positions[0].Offset, "the position moves with what is dropped")
+			b.b.Completed()
+		}
+		require.Equal(t, time.Minute, b.since(), "twelve intervals for sixty messages")
+	})
+}
+
+// What is left of a topic that is filtered out whole does not wait for messages
+// that would fill its batch.
+func TestCase9TheLastDroppedMessagesMoveThePositionToTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, policy(10, 1000))
+		b.feed.push(messages(0, 0, 7, 1), messages(1, 0, 8, 1), control(1, 12))
+		at := map[graphmill.TopicPartition]int64{}
+		for range 2 {
+			for _, p := range b.get().batch.Positions {
+				at[p.TopicPartition] = p.Offset
+			}
+			b.b.Completed()
+		}
+		require.Equal(t, map[graphmill.TopicPartition]int64{position(0, 0).TopicPartition: 7, position(1, 0).TopicPartition: 12}, at)
+		require.Equal(t, interval, b.since())
+	})
+}
+
+func TestCase11AnEmptyBatchIsNeverHandedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, policy(10, 1000))
 		c := b.next(t.Context())
