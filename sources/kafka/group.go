@@ -175,8 +175,29 @@ func (s *Source) giveUp(tps []graphmill.TopicPartition, lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, tp := range held {
+		s.remember(tp)
 		delete(s.owned, tp)
 	}
+}
+
+// remember keeps how far a partition that is given up has been acknowledged
+// among the known positions. A broker forgets a group's commits with the topic:
+// if the partition comes back as one of a topic that was created anew, this is
+// all that tells. The lock is held.
+func (s *Source) remember(tp graphmill.TopicPartition) {
+	own := s.lately[tp]
+	if o := s.owned[tp]; o != nil {
+		own = &o.progress
+	}
+	if own == nil {
+		return
+	}
+	p := graphmill.Position{TopicPartition: tp, TopicID: own.note.topicID, Offset: own.acknowledged}
+	if i := slices.IndexFunc(s.cfg.Known, func(k graphmill.Position) bool { return k.TopicPartition == tp }); i >= 0 {
+		s.cfg.Known[i] = p
+		return
+	}
+	s.cfg.Known = append(s.cfg.Known, p)
 }
 
 // groupHook hears of rounds that end in an error; the client joins anew after a

@@ -254,6 +254,32 @@ func TestTopicThatIsCreatedAnewWhileItIsReadEndsTheStream(t *testing.T) {
 	require.Equal(t, "topic_recreated", fault(t, err).Code)
 }
 
+// A broker forgets a group's commits with the topic. If the group has a round
+// before the new topic is noticed, nothing but what the source remembers tells
+// that there was another.
+func TestTopicThatIsCreatedAnewBeforeARebalanceEndsTheStream(t *testing.T) {
+	t.Parallel()
+	b := newFake(t)
+	topic := b.topic(1)
+	cfg := b.config(topic)
+	cfg.SessionTimeout = 6 * time.Second
+	s, o := b.open(cfg)
+	b.produce(topic, 0, "a")
+	collect(t, s, 1)
+	require.NoError(t, b.fake.DeleteTopic(topic))
+	require.NoError(t, b.fake.CreateTopic(topic, 1, nil))
+	b.forget(cfg.Group)
+	require.Eventually(t, o.isLost, 10*time.Second, 10*time.Millisecond)
+	require.Empty(t, b.commits(cfg.Group, topic))
+	b.connect()
+	b.produce(topic, 0, "b", "c", "d")
+
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err := s.Fetch(ctx, 10)
+	require.Equal(t, "topic_recreated", fault(t, err).Code)
+}
+
 func (b *broker) deleteRecords(topic string, partition int32, before int64) {
 	b.t.Helper()
 	if before == 0 {
