@@ -58,6 +58,7 @@ type Instance struct {
 	decoder *frame.Decoder
 	stack   [2]uint64    // parameters and result of a call
 	size    atomic.Int64 // of the linear memory
+	inGuest atomic.Int64 // nanoseconds spent in the transformation
 
 	// mu is held while the instance is used, so that Close cannot pull the memory
 	// from under a call.
@@ -276,6 +277,11 @@ func (i *Instance) returned(result uint64, function string) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// GuestTime returns how long the transformation itself has run in all calls so far:
+// the part of Transform that is the guest's own, without encoding the batch and
+// reading the answer.
+func (i *Instance) GuestTime() time.Duration { return time.Duration(i.inGuest.Load()) }
 
 // Memory returns the size of the linear memory in bytes, after the last call.
 // Safe for concurrent use.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/wasmhost/frame"
@@ -56,7 +57,10 @@ func (i *Instance) transform(ctx context.Context, source graphmill.SourceKind, m
 		i.encoder.Encode(request)
 		address = at
 		i.stack = [2]uint64{uint64(address), uint64(size)}
-		if err := i.fn.CallWithStack(ctx, i.stack[:]); err != nil {
+		began := time.Now()
+		err = i.fn.CallWithStack(ctx, i.stack[:])
+		i.inGuest.Add(int64(time.Since(began)))
+		if err != nil {
 			return err
 		}
 		b, err := i.returned(i.stack[0], "the transformation")
