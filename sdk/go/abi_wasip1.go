@@ -1,6 +1,10 @@
 package graphmill
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/graphmill/graphmill/sdk/go/internal/scan"
+)
 
 // This file is all that has to do with the module's memory. The host calls one
 // function of an instance at a time, so there is one of everything.
@@ -44,11 +48,11 @@ func alloc(size uint32) unsafe.Pointer {
 	if size > maxInput {
 		return nil
 	}
-	if uint32(cap(instance.input)) < size {
+	if uint32(cap(instance.input)) < size+scan.Pad {
 		old := len(instance.input)
 		instance.input = nil
 		bufferGrown(old)
-		instance.input = make([]byte, bufferSize(int(size)))
+		instance.input = make([]byte, bufferSize(int(size)+scan.Pad))
 		bufferGrown(0)
 	}
 	return unsafe.Pointer(unsafe.SliceData(instance.input))
@@ -72,6 +76,10 @@ func begin(batch Request, perBatch bool) *call {
 	// The bytes are those of instance.input, which the host has written and the
 	// cursor is written into: no Go code sees them as an immutable string.
 	frame := unsafe.Slice(unsafe.StringData(string(batch)), len(batch))
+	scan.SetFrame(nil)
+	if unsafe.SliceData(frame) == unsafe.SliceData(instance.input) && len(frame)+scan.Pad <= len(instance.input) {
+		scan.SetFrame(frame) // as it is when the host keeps the ABI
+	}
 	instance.open(frame, perBatch)
 	return &instance.call
 }

@@ -73,7 +73,7 @@ func (b *Batch) Message(i int) Message {
 	if uint(i) >= uint(b.count) {
 		panic("graphmill: Batch.Message: no message of this number in the batch")
 	}
-	le.PutUint32(b.frame[cursorAt:], uint32(i))
+	b.setCursor(uint32(i))
 	return Message{batch: b, index: uint32(i), at: b.records + i*b.stride}
 }
 
@@ -98,10 +98,9 @@ func (b *Batch) Source() Source { return Source(le.Uint32(b.frame[44:])) }
 // part returns the bytes that the (offset, length) pair at refers to; nil where
 // the length means null.
 func (b *Batch) part(at int) []byte {
-	offset, length := le.Uint32(b.frame[at:]), le.Uint32(b.frame[at+4:])
-	if length == null {
-		return nil
+	if length := b.word32(at + 4); length != null {
+		start := int(b.word32(at))
+		return b.frame[start : start+int(length) : start+int(length)]
 	}
-	end := int(offset) + int(length)
-	return b.frame[offset:end:end]
+	return nil
 }

@@ -16,14 +16,22 @@ func (c *call) perMessage(handle func(m Message, out Output) error) {
 	if r.whole != nil {
 		return
 	}
-	for i := range b.Len() {
+	at := b.records
+	for i := range b.count {
+		b.setCursor(i)
 		n, statements := r.n, len(r.statements)
-		err := handle(b.Message(i), Output{r, uint32(i)})
+		err := handle(Message{b, i, at}, Output{r, i})
+		at += b.stride
+		if err == nil && r.complete() {
+			r.enter(r.queries.last)
+			r.close()
+			continue
+		}
 		if err == nil {
 			r.settle()
 		}
 		if err != nil || r.problem != nil {
-			r.takeBack(uint32(i), n, statements, err)
+			r.takeBack(i, n, statements, err)
 		}
 	}
 }

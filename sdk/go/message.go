@@ -127,8 +127,8 @@ func (m Message) topicEntry() (i uint32, at int) {
 
 func (m Message) topicField(at int) uint32 {
 	_, entry := m.topicEntry()
-	return le.Uint32(m.batch.frame[entry+at:])
+	return m.batch.word32(entry + at)
 }
 
-func (m Message) uint32(at int) uint32 { return le.Uint32(m.batch.frame[m.at+at:]) }
-func (m Message) int64(at int) int64   { return int64(le.Uint64(m.batch.frame[m.at+at:])) }
+func (m Message) uint32(at int) uint32 { return m.batch.word32(m.at + at) }
+func (m Message) int64(at int) int64   { return int64(m.batch.word64(m.at + at)) }

@@ -220,17 +220,6 @@ func (r *response) endLevel(generation uint64) {
 	}
 }
 
-// putArrayHead writes the head of an array of n values and returns its length.
-func putArrayHead(b []byte, n uint32) int {
-	if n < 16 {
-		b[0] = 0x90 | byte(n)
-		return 1
-	}
-	b[0] = 0xdd
-	be.PutUint32(b[1:], n)
-	return 5
-}
-
 // The extension types of the ABI.
 const (
 	extTimestamp      = 0xff // -1

@@ -75,46 +75,47 @@ func (q *Query) takes() string {
 
 // queryTable numbers the queries that a response uses.
 type queryTable struct {
-	list []*Query
-	last uint32            // the number asked for last
-	many map[*Query]uint32 // once there are more than a few
+	list   []*Query
+	latest *Query            // the one asked for last, and
+	last   uint32            // its number
+	many   map[*Query]uint32 // once there are more than a few
 }
 
 func (t *queryTable) reset() {
 	clear(t.list)
-	t.list, t.last = t.list[:0], 0
-	clear(t.many)
+	t.list, t.latest, t.last = t.list[:0], nil, 0
+	if len(t.many) > 0 {
+		clear(t.many)
+	}
 }
 
-// index returns the number of a query, most often that of the one before.
+// index returns the number of a query.
 func (t *queryTable) index(q *Query) uint32 {
-	if int(t.last) < len(t.list) && t.list[t.last] == q {
-		return t.last
+	if t.latest != q {
+		t.latest, t.last = q, t.search(q)
 	}
-	return t.search(q)
+	return t.last
 }
 
 func (t *queryTable) search(q *Query) uint32 {
 	const few = 8
 	for i, known := range t.list[:min(few, len(t.list))] {
 		if known == q {
-			t.last = uint32(i)
-			return t.last
+			return uint32(i)
 		}
 	}
 	if i, ok := t.many[q]; ok {
-		t.last = i
 		return i
 	}
-	t.last = uint32(len(t.list))
+	number := uint32(len(t.list))
 	t.list = append(t.list, q)
 	if len(t.list) > few {
 		if t.many == nil {
 			t.many = make(map[*Query]uint32)
 		}
-		t.many[q] = t.last
+		t.many[q] = number
 	}
-	return t.last
+	return number
 }
 
 // clip cuts a text for an error message.

@@ -40,7 +40,7 @@ type response struct {
 	depth int                 // lists and maps that are open
 	outer [maxDepth - 1]level // what is around each of them
 
-	statements []byte // finished entries, statementSize each
+	statements []entry // finished
 	queries    queryTable
 	texts      map[string]*Query // of Output.Add
 	failures   []failure
@@ -60,6 +60,9 @@ type level struct {
 	after  uint64
 	header int
 }
+
+// entry is a statement entry of the frame.
+type entry struct{ query, message, start, length uint32 }
 
 // byKey as the number of values wanted: any number, each with its key.
 const byKey = null
@@ -105,21 +108,45 @@ func (r *response) close() {
 
 // begin starts a statement and finishes the one before it.
 func (r *response) begin(message uint32, q *Query) Statement {
-	if r.open || r.problem != nil {
-		r.settle()
+	if r.open || r.problem != nil || r.n > r.soft {
+		r.beginRare()
 	}
+	n, generation := r.n, r.generation
+	if r.query != q { // storing a pointer is not cheap
+		r.query = q
+	}
+	r.open, r.message, r.start, r.wanted, r.count = true, message, n, q.wanted, 0
+	if q.wanted > maxShortArray {
+		r.beginLong(q.wanted)
+		return Statement{r, generation}
+	}
+	r.buf[n] = 0x90 | byte(q.wanted)
+	r.n = n + 1
+	r.ready, r.after = generation, generation
+	return Statement{r, generation}
+}
+
+// beginRare does what comes before a statement that is not the first of its message.
+func (r *response) beginRare() {
+	r.settle()
 	if r.n > r.soft {
 		r.grow(0)
 	}
-	n, generation := r.n, r.generation
-	r.open, r.message, r.query, r.start, r.wanted = true, message, q, n, q.wanted
-	if q.wanted == byKey {
+}
+
+// maxShortArray is the longest array whose head is one byte.
+const maxShortArray = 15
+
+// beginLong begins parameters by key, or more by position than a short array holds.
+func (r *response) beginLong(wanted uint32) {
+	if wanted == byKey {
 		r.beginMap()
-	} else {
-		r.n = n + putArrayHead(r.buf[n:n+slack], q.wanted)
-		r.ready, r.count, r.after = generation, 0, generation
+		return
 	}
-	return Statement{r, generation}
+	r.buf[r.n] = 0xdd
+	be.PutUint32(r.buf[r.n+1:], wanted)
+	r.n += 5
+	r.ready, r.after = r.generation, r.generation
 }
 
 // beginMap begins parameters by key: a map of 16-bit length, which settle fills in.
@@ -146,13 +173,20 @@ func (r *response) settle() {
 			r.check()
 		}
 		if r.problem == nil {
-			r.enter()
+			r.enter(r.queries.index(r.query))
 		}
 		r.close()
 	}
 	if r.problem != nil && r.perBatch {
 		r.settleProblem()
 	}
+}
+
+// complete tells whether there is a statement in the making that only has to be
+// entered: by position, of the query of the one before it, with all of its values. It
+// is what settle would find of most statements.
+func (r *response) complete() bool {
+	return r.open && r.count == r.wanted && r.depth == 0 && r.problem == nil && r.query == r.queries.latest
 }
 
 // settleProblem turns the problem of a statement in a handler of whole batches
@@ -195,17 +229,8 @@ func (r *response) wrong(text string) error {
 }
 
 // enter makes the statement in the making, which is complete, an entry.
-func (r *response) enter() {
-	n := len(r.statements)
-	if cap(r.statements)-n < statementSize {
-		grown := make([]byte, n, 2*n+1024*statementSize)
-		copy(grown, r.statements)
-		r.statements = grown
-	}
-	r.statements = r.statements[:n+statementSize]
-	e := r.statements[n : n+statementSize]
-	le.PutUint64(e, uint64(r.queries.index(r.query))|uint64(r.message)<<32)
-	le.PutUint64(e[8:], uint64(r.start)|uint64(r.n-r.start)<<32)
+func (r *response) enter(query uint32) {
+	r.statements = append(r.statements, entry{query, r.message, uint32(r.start), uint32(r.n - r.start)})
 }
 
 // takeBack makes message i, whose handler has returned err or whose statements
@@ -250,8 +275,8 @@ func (r *response) finish() []byte {
 	}
 	r.reserve(r.sizeOfTables())
 
-	statements := r.table(len(r.statements))
-	copy(r.buf[statements:], r.statements)
+	statements := r.table(len(r.statements) * statementSize)
+	putEntries(r.buf[statements:], r.statements)
 
 	queries := r.table(len(r.queries.list) * querySize)
 	for i, q := range r.queries.list {
@@ -277,7 +302,7 @@ func (r *response) finish() []byte {
 	le.PutUint32(h[0:], responseMagic)
 	le.PutUint32(h[4:], uint32(len(r.queries.list)))
 	le.PutUint32(h[8:], uint32(queries))
-	le.PutUint32(h[12:], uint32(len(r.statements)/statementSize))
+	le.PutUint32(h[12:], uint32(len(r.statements)))
 	le.PutUint32(h[16:], uint32(statements))
 	le.PutUint32(h[20:], uint32(len(r.failures)))
 	le.PutUint32(h[24:], uint32(failures))
@@ -300,7 +325,7 @@ func (r *response) failOnly() {
 // sizeOfTables is at least what finish appends to the frame, in bytes.
 func (r *response) sizeOfTables() int {
 	const padding = 8 // a table begins at a multiple of 8
-	n := padding + len(r.statements)
+	n := padding + len(r.statements)*statementSize
 	n += padding + len(r.queries.list)*querySize
 	for _, q := range r.queries.list {
 		n += padding + len(q.names)*nameSize + len(q.text)
@@ -319,7 +344,7 @@ func (r *response) sizeOfTables() int {
 // statement. For a size of 0, which stands for a value of fixed size, there is room
 // in any case, so that its setter need not ask.
 func (r *response) grow(size int) bool {
-	if size <= r.limit-r.n-len(r.statements) {
+	if size <= r.limit-r.n-len(r.statements)*statementSize {
 		r.reserve(size + slack)
 		return true
 	}
@@ -351,10 +376,9 @@ func (r *response) reserve(size int) {
 // handler of whole batches may have made before it knew.
 func (r *response) dropFailed() {
 	kept := r.statements[:0]
-	for at := 0; at < len(r.statements); at += statementSize {
-		entry := r.statements[at : at+statementSize]
-		if !r.failed[le.Uint32(entry[4:])] {
-			kept = append(kept, entry...)
+	for _, e := range r.statements {
+		if !r.failed[e.message] {
+			kept = append(kept, e)
 		}
 	}
 	r.statements = kept

@@ -40,27 +40,40 @@ type value struct {
 // Parse reads a document, which must be one object and have the fields of the shape.
 // It checks all of it, what is not wanted too. The document, of at most 1 GiB, must
 // not change while o is used.
+//
+// An Object is large. Where one at a time is enough, [Shape.Parse] is faster.
 func (o *Object) Parse(shape *Shape, document []byte) error {
-	o.shape, o.text, o.there, o.nulls, o.err = shape, document, 0, 0, nil
-	i, d := 0, document
-	if scan.At(d, 0) != '{' {
+	d := scan.Padded(document)
+	if o.shape != shape || o.err != nil { // storing pointers is not cheap
+		o.shape, o.err = shape, nil
+	}
+	o.text, o.there, o.nulls = d, 0, 0
+	end, expected := o.scanCompact(d, shape.first())
+	if last := len(d) - 1; end > 0 && end == last && d[last] == '}' && shape.required&^o.there == 0 {
+		return nil
+	}
+	return o.parseRest(d, end, expected)
+}
+
+// parseRest reads a document of which scanCompact has read the fields up to end.
+func (o *Object) parseRest(d []byte, end int, expected *scan.Field) error {
+	i := end
+	if i == 0 {
 		if i = scan.Space(d, 0); scan.At(d, i) != '{' {
 			return notObject(d)
 		}
+		i = scan.Space(d, i+1)
 	}
-	if i++; scan.At(d, i) <= ' ' {
-		i = scan.Space(d, i)
-	}
-	if scan.At(d, i) != '}' {
+	if end > 0 || scan.At(d, i) != '}' {
 		var err *SyntaxError
-		if i, err = o.scanFields(d, i); err != nil {
+		if i, err = o.scanFields(d, i, end > 0, expected); err != nil {
 			return err
 		}
 	}
 	if i = scan.Space(d, i+1); i < len(d) {
 		return scan.Fail(i, "more stands behind the document")
 	}
-	if missing := shape.required &^ o.there; missing != 0 || o.err != nil {
+	if missing := o.shape.required &^ o.there; missing != 0 || o.err != nil {
 		return o.lacks(missing)
 	}
 	return nil
@@ -84,114 +97,47 @@ func (o *Object) lacks(missing uint32) error {
 		return o.err
 	}
 	f := o.shape.fields[bits.TrailingZeros32(missing)]
-	if o.nulls>>f.index&1 != 0 {
+	if o.nulls>>f.Index&1 != 0 {
 		return fieldError(f, "is null")
 	}
 	return fieldError(f, "is missing")
 }
 
-func fieldError(f *field, text string) error {
-	return errors.New("field " + strconv.Quote(f.name) + " " + text)
+func fieldError(f *scan.Field, text string) error {
+	return errors.New("field " + strconv.Quote(f.Name) + " " + text)
 }
 
-// scanFields reads the fields of an object that has some, and returns where its
-// brace stands.
-func (o *Object) scanFields(d []byte, i int) (end int, err *SyntaxError) {
-	expected := o.shape.first()
+// scanFields reads the fields of an object that has some, from i on, which is behind
+// one of them or at the name of the first. It returns where its brace stands.
+func (o *Object) scanFields(d []byte, i int, behind bool, expected *scan.Field) (end int, err *SyntaxError) {
 	for {
-		if end, expected = o.scanCompact(d, i, expected); end == i {
-			var f *field
-			if f, end, err = o.scanName(d, i); err != nil {
-				return 0, err
-			}
-			if end, err = o.scanValue(d, end, f); err != nil {
-				return 0, err
-			}
-			if f != nil {
-				expected = f.next
-			}
-		}
-		i = scan.Space(d, end)
-		switch scan.At(d, i) {
-		case ',':
-			i = scan.Space(d, i+1)
-		case '}':
-			return i, nil
-		default:
-			return 0, scan.Unexpected(d, i, "',' or '}'")
-		}
-	}
-}
-
-// scanCompact reads fields from i on as long as they are the expected ones, of the
-// type that is wanted, their values strings without escapes and beyond ASCII or short
-// numbers, and there is no white space but for single ones behind colons and commas.
-// It returns where the last one ends, i if the first one is not so, and the field
-// expected next.
-//
-// It does nothing that the rest of scanFields does not do. But in WebAssembly made by
-// Go a call or a few jumps cost as much as a field should. So bytes that belong
-// together are looked at together here, and conditions that only choose a number
-// compile to no jump.
-func (o *Object) scanCompact(d []byte, i int, expected *field) (end int, next *field) {
-	end = i
-	for scan.Load(d, i)&expected.mask[0] == expected.begin[0] && scan.Load(d, i+8)&expected.mask[1] == expected.begin[1] {
-		i += expected.length
-		x := scan.Load(d, i)
-		if byte(x) == ' ' {
-			i++
-			x >>= 8
-		}
-		v := &o.values[expected.index%MaxFields]
-		start := i
-		if byte(x) == '"' {
-			i = scan.Plain(d, start+1)
-			if x = scan.Load(d, i); byte(x) != '"' {
-				break
-			}
-			i++
-			x >>= 8
-			switch expected.want {
-			case wantText:
-				v.start, v.end = int32(start+1), int32(i-1)
-			case wantRaw:
-				v.start, v.end = int32(start), int32(i)
+		if behind {
+			switch i = scan.Space(d, i); scan.At(d, i) {
+			case ',':
+				i = scan.Space(d, i+1)
+			case '}':
+				return i, nil
 			default:
-				return end, expected
-			}
-		} else {
-			var s scan.Short
-			if i = s.Scan(d, i); i < 0 {
-				break
-			}
-			x = scan.Load(d, i)
-			switch {
-			case expected.want == wantInt && s.Decimals == 0:
-				v.bits = uint64(s.V)
-			case expected.want == wantFloat:
-				v.bits = math.Float64bits(s.Float())
-			case expected.want == wantRaw:
-				v.start, v.end = int32(start), int32(i)
-			default:
-				return end, expected
+				return 0, scan.Unexpected(d, i, "',' or '}'")
 			}
 		}
-		o.there |= 1 << (expected.index % MaxFields)
-		end, expected = i, expected.next
-		if byte(x) != ',' {
-			break
+		var f *scan.Field
+		if f, i, err = o.scanName(d, i, expected); err != nil {
+			return 0, err
 		}
-		i++
-		if byte(x>>8) == ' ' {
-			i++
+		if i, err = o.scanValue(d, i, f); err != nil {
+			return 0, err
 		}
+		if f != nil {
+			expected = f.Next
+		}
+		behind = true
 	}
-	return end, expected
 }
 
 // scanName reads a name and its colon. It returns the field, nil where it is not
 // wanted.
-func (o *Object) scanName(d []byte, i int) (f *field, end int, err *SyntaxError) {
+func (o *Object) scanName(d []byte, i int, expected *scan.Field) (f *scan.Field, end int, err *SyntaxError) {
 	if scan.At(d, i) != '"' {
 		return nil, 0, scan.Unexpected(d, i, "a field name in quotes")
 	}
@@ -200,7 +146,9 @@ func (o *Object) scanName(d []byte, i int) (f *field, end int, err *SyntaxError)
 	if err != nil {
 		return nil, 0, err
 	}
-	f = o.shape.find(d[start:i], escaped)
+	if f = expected; escaped || f == scan.NoField || !scan.Equal(d[start:i], f.Name) {
+		f = o.shape.find(d[start:i], escaped)
+	}
 	if i = scan.Space(d, i+1); scan.At(d, i) != ':' {
 		return nil, 0, scan.Unexpected(d, i, "':'")
 	}
@@ -209,41 +157,41 @@ func (o *Object) scanName(d []byte, i int) (f *field, end int, err *SyntaxError)
 
 // scanValue reads the value at i, before which there may be white space, as that of
 // f, which may be nil. It returns where it ends.
-func (o *Object) scanValue(d []byte, i int, f *field) (end int, err *SyntaxError) {
+func (o *Object) scanValue(d []byte, i int, f *scan.Field) (end int, err *SyntaxError) {
 	i = scan.Space(d, i)
 	kind, end, escaped, err := scanAny(d, i)
 	if err != nil || f == nil {
 		return end, err
 	}
-	v, bit := &o.values[f.index], uint32(1)<<f.index
+	v, bit := &o.values[f.Index], uint32(1)<<f.Index
 	o.there |= bit
 	o.nulls &^= bit
 	switch {
-	case f.want == wantRaw:
+	case f.Want == scan.WantRaw:
 		v.start, v.end = int32(i), int32(end)
 	case kind == Null:
 		o.there &^= bit
 		o.nulls |= bit
-	case kind == String && f.want == wantText:
+	case kind == String && f.Want == scan.WantText:
 		o.setText(v, d, i+1, end-1, escaped)
-	case kind == Number && f.want == wantInt:
+	case kind == Number && f.Want == scan.WantInt:
 		n, ok := scan.ParseInt(d[i:end])
 		if !ok {
 			o.mistyped(f, "is not an integer of 64 bits")
 		}
 		v.bits = uint64(n)
-	case kind == Number && f.want == wantFloat:
+	case kind == Number && f.Want == scan.WantFloat:
 		n, ok := scan.ParseFloat(d[i:end])
 		if !ok {
 			o.mistyped(f, "is too large for a float")
 		}
 		v.bits = math.Float64bits(n)
-	case kind == True && f.want == wantBool:
+	case kind == True && f.Want == scan.WantBool:
 		v.bits = 1
-	case kind == False && f.want == wantBool:
+	case kind == False && f.Want == scan.WantBool:
 		v.bits = 0
 	default:
-		o.mistyped(f, "is "+kind.String()+" where "+f.want.String()+" is needed")
+		o.mistyped(f, "is "+kind.String()+" where "+f.Want.String()+" is needed")
 	}
 	return end, nil
 }
@@ -263,15 +211,10 @@ func (o *Object) setText(v *value, d []byte, start, end int, escaped bool) {
 }
 
 // mistyped records that a field has not the type that is wanted.
-func (o *Object) mistyped(f *field, text string) {
+func (o *Object) mistyped(f *scan.Field, text string) {
 	if o.err == nil {
 		o.err = fieldError(f, text)
 	}
-}
-
-// String returns the type in words.
-func (w wanted) String() string {
-	return [...]string{"an integer", "a number", "a boolean", "a string", "any value"}[w]
 }
 
 // scanAny reads a value of any kind. A string is escaped or not.
@@ -370,4 +313,15 @@ func (o *Object) bytes(f handle) []byte {
 	}
 	v := &o.values[f.index%MaxFields]
 	return o.text[v.start:v.end:v.end]
+}
+
+// Value returns what there is of the field that was declared as number i, from 0: an
+// int64, a float64 or a boolean as bits, a string or a raw value as text. It is for
+// package graphmill, which gives all fields of a shape at once.
+func (o *Object) Value(i int) (bits uint64, text []byte, there bool) {
+	v, there := &o.values[i%MaxFields], o.there>>(uint(i)%MaxFields)&1 != 0
+	if there && o.shape.fields[i].Want >= scan.WantText {
+		text = o.text[v.start:v.end:v.end]
+	}
+	return v.bits, text, there
 }

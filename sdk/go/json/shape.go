@@ -23,13 +23,13 @@ import (
 // there already or not UTF-8, and beyond [MaxFields]. They must not be called once
 // documents are parsed.
 type Shape struct {
-	fields   []*field
+	fields   []*scan.Field
 	required uint32 // bit i: field i must be there
 }
 
 // MaxFields is how many fields a shape may have. For more, parse the document by a
 // second shape too.
-const MaxFields = 32
+const MaxFields = scan.MaxFields
 
 // Handles of fields, by which their values are taken from an [Object].
 type (
@@ -44,36 +44,38 @@ type (
 )
 
 // Int declares an integer that an int64 holds.
-func (s *Shape) Int(name string) IntField { return IntField{s.add(name, wantInt, true)} }
+func (s *Shape) Int(name string) IntField { return IntField{s.add(name, scan.WantInt, true)} }
 
 // OptInt declares an integer that may be absent.
-func (s *Shape) OptInt(name string) OptIntField { return OptIntField{s.add(name, wantInt, false)} }
+func (s *Shape) OptInt(name string) OptIntField { return OptIntField{s.add(name, scan.WantInt, false)} }
 
 // Float declares a number, which is taken as the nearest float64.
-func (s *Shape) Float(name string) FloatField { return FloatField{s.add(name, wantFloat, true)} }
+func (s *Shape) Float(name string) FloatField { return FloatField{s.add(name, scan.WantFloat, true)} }
 
 // OptFloat declares a number that may be absent.
 func (s *Shape) OptFloat(name string) OptFloatField {
-	return OptFloatField{s.add(name, wantFloat, false)}
+	return OptFloatField{s.add(name, scan.WantFloat, false)}
 }
 
 // Bool declares a boolean.
-func (s *Shape) Bool(name string) BoolField { return BoolField{s.add(name, wantBool, true)} }
+func (s *Shape) Bool(name string) BoolField { return BoolField{s.add(name, scan.WantBool, true)} }
 
 // OptBool declares a boolean that may be absent.
-func (s *Shape) OptBool(name string) OptBoolField { return OptBoolField{s.add(name, wantBool, false)} }
+func (s *Shape) OptBool(name string) OptBoolField {
+	return OptBoolField{s.add(name, scan.WantBool, false)}
+}
 
 // Text declares a string.
-func (s *Shape) Text(name string) TextField { return TextField{s.add(name, wantText, true)} }
+func (s *Shape) Text(name string) TextField { return TextField{s.add(name, scan.WantText, true)} }
 
 // OptText declares a string that may be absent.
-func (s *Shape) OptText(name string) TextField { return TextField{s.add(name, wantText, false)} }
+func (s *Shape) OptText(name string) TextField { return TextField{s.add(name, scan.WantText, false)} }
 
 // Raw declares a value of any kind, which is taken as its JSON text.
-func (s *Shape) Raw(name string) RawField { return RawField{s.add(name, wantRaw, true)} }
+func (s *Shape) Raw(name string) RawField { return RawField{s.add(name, scan.WantRaw, true)} }
 
 // OptRaw declares a value of any kind that may be absent. Null is a value here.
-func (s *Shape) OptRaw(name string) RawField { return RawField{s.add(name, wantRaw, false)} }
+func (s *Shape) OptRaw(name string) RawField { return RawField{s.add(name, scan.WantRaw, false)} }
 
 // handle says where an Object keeps the value of a field.
 type handle struct {
@@ -81,38 +83,7 @@ type handle struct {
 	index uint
 }
 
-// wanted is the type that a field is declared with.
-type wanted uint8
-
-const (
-	wantInt wanted = iota
-	wantFloat
-	wantBool
-	wantText
-	wantRaw
-)
-
-// field is a field of a shape.
-type field struct {
-	name  string
-	index uint
-	want  wanted
-	next  *field // the one declared after it; of the last one, the first
-
-	// What the field begins with in a document, quotes and colon included, as two
-	// numbers to compare bytes with. A name that does not fit, or that JSON has to
-	// escape, has bytes that are never equal.
-	begin, mask [2]uint64
-	length      int
-}
-
-// never as begin is not equal to any bytes if mask is 0.
-var never = [2]uint64{1, 1}
-
-// none stands for the first field of a shape without any.
-var none = &field{begin: never}
-
-func (s *Shape) add(name string, want wanted, required bool) handle {
+func (s *Shape) add(name string, want scan.Wanted, required bool) handle {
 	index := uint(len(s.fields))
 	switch {
 	case index == MaxFields:
@@ -122,40 +93,91 @@ func (s *Shape) add(name string, want wanted, required bool) handle {
 	case s.find([]byte(name), false) != nil:
 		panic("json: the field " + name + " is there twice in a shape")
 	}
-	f := &field{name: name, index: index, want: want, begin: never}
-	if begin := []byte(`"` + name + `":`); len(begin) <= 16 && scan.Plain([]byte(name), 0) == len(name) {
-		f.length = len(begin)
-		f.begin = [2]uint64{scan.Load(begin, 0), scan.Load(begin, 8)}
-		for i := range begin {
-			f.mask[i/8] |= 0xff << (8 * (i % 8))
-		}
-	}
+	f := scan.NewField(name, index, want, !required)
 	s.fields = append(s.fields, f)
-	f.next = s.fields[0]
-	s.fields[max(index, 1)-1].next = f
+	f.Next = s.fields[0]
+	before := s.fields[max(index, 1)-1]
+	before.Next, before.Last, f.Last = f, false, true
 	if required {
 		s.required |= 1 << index
 	}
 	return handle{s, index}
 }
 
-func (s *Shape) first() *field {
+// Plan returns the fields, for package graphmill.
+func (s *Shape) Plan() []*scan.Field { return s.fields }
+
+func (s *Shape) first() *scan.Field {
 	if len(s.fields) == 0 {
-		return none
+		return scan.NoField
 	}
 	return s.fields[0]
 }
 
 // find returns the field of a name as it stands in a document, nil if the shape has
 // none.
-func (s *Shape) find(name []byte, escaped bool) *field {
+func (s *Shape) find(name []byte, escaped bool) *scan.Field {
 	if escaped {
 		name = scan.Unescape(nil, name)
 	}
 	for _, f := range s.fields {
-		if scan.Equal(name, f.name) {
+		if scan.Equal(name, f.Name) {
 			return f
 		}
 	}
 	return nil
+}
+
+// A Field declares a field of a [NewShape].
+type Field func(s *Shape)
+
+// NewShape makes a shape of fields whose values are given all at once, by
+// [github.com/graphmill/graphmill/sdk/go.Statement.Fields]. Those that are asked for
+// one by one need a handle: declare them by the methods of Shape.
+func NewShape(fields ...Field) *Shape {
+	s := new(Shape)
+	for _, f := range fields {
+		f(s)
+	}
+	return s
+}
+
+// Int declares an integer that an int64 holds.
+func Int(name string) Field { return func(s *Shape) { s.Int(name) } }
+
+// OptInt declares an integer that may be absent or null.
+func OptInt(name string) Field { return func(s *Shape) { s.OptInt(name) } }
+
+// Float declares a number, which is taken as the nearest float64.
+func Float(name string) Field { return func(s *Shape) { s.Float(name) } }
+
+// OptFloat declares a number that may be absent or null.
+func OptFloat(name string) Field { return func(s *Shape) { s.OptFloat(name) } }
+
+// Bool declares a boolean.
+func Bool(name string) Field { return func(s *Shape) { s.Bool(name) } }
+
+// OptBool declares a boolean that may be absent or null.
+func OptBool(name string) Field { return func(s *Shape) { s.OptBool(name) } }
+
+// Text declares a string.
+func Text(name string) Field { return func(s *Shape) { s.Text(name) } }
+
+// OptText declares a string that may be absent or null.
+func OptText(name string) Field { return func(s *Shape) { s.OptText(name) } }
+
+// Raw declares a value of any kind.
+func Raw(name string) Field { return func(s *Shape) { s.Raw(name) } }
+
+// OptRaw declares a value of any kind that may be absent.
+func OptRaw(name string) Field { return func(s *Shape) { s.OptRaw(name) } }
+
+// Names returns the names of the fields in the order in which they were declared: those
+// of the parameters of a query that takes all of them.
+func (s *Shape) Names() []string {
+	names := make([]string, len(s.fields))
+	for i, f := range s.fields {
+		names[i] = f.Name
+	}
+	return names
 }

@@ -31,3 +31,8 @@ func Equal(a []byte, b string) bool {
 		return *(*uint32)(p)^*(*uint32)(q)|*(*uint32)(unsafe.Add(p, end))^*(*uint32)(unsafe.Add(q, end)) == 0
 	}
 }
+
+// littleEndian is for machines that are not.
+func littleEndian(x uint64) uint64 { return x }
+
+func putEight(p unsafe.Pointer, x uint64) { *(*uint64)(p) = x }

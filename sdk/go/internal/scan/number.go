@@ -72,21 +72,21 @@ func (s *Short) Scan(d []byte, i int) (end int) {
 		i++
 		x = Load(d, i)
 	}
-	n := digits(x)
+	n := Digits(x)
 	if n == 0 || n == 8 || n > 1 && byte(x) == '0' {
 		return -1
 	}
-	v := int64(decimal(x, n))
+	v := int64(Decimal(x, n))
 	i += n
 	next := byte(x >> (8 * uint(n)))
 	decimals := 0
 	if next == '.' {
 		x = Load(d, i+1)
-		decimals = digits(x)
+		decimals = Digits(x)
 		if decimals == 0 || decimals == 8 {
 			return -1
 		}
-		v = v*int64(powersOfTen[decimals]) + int64(decimal(x, decimals))
+		v = v*int64(PowersOfTen[decimals]) + int64(Decimal(x, decimals))
 		i += 1 + decimals
 		next = byte(x >> (8 * uint(decimals)))
 	}
@@ -103,22 +103,23 @@ func (s *Short) Scan(d []byte, i int) (end int) {
 	return i
 }
 
-var powersOfTen = [8]uint32{1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000}
+// PowersOfTen are 10^0 to 10^8. An index from 0 to 15 needs no check.
+var PowersOfTen = [16]uint64{1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000}
 
 // Float returns the number. Both sides are exact floats, and one division of exact
 // floats is rounded correctly.
-func (s *Short) Float() float64 { return float64(s.V) / float64(powersOfTen[s.Decimals]) }
+func (s *Short) Float() float64 { return float64(s.V) / float64(PowersOfTen[s.Decimals&15]) }
 
-// digits counts the digits with which the bytes of x begin, from the lowest on.
-func digits(x uint64) int {
+// Digits counts the digits with which the bytes of x begin, from the lowest on.
+func Digits(x uint64) int {
 	x ^= '0' * ones
 	return FirstMarked((x + 0x76*ones | x) & highs)
 }
 
-// decimal reads n digits, the first one lowest, as a number. n is 1 to 8.
-func decimal(x uint64, n int) uint64 {
-	x = (x ^ '0'*ones) << (8 * uint(8-n)) // zeros before the first
-	x = x * (1<<8*10 + 1) >> 8            // pairs
+// Decimal reads n digits, the first one lowest, as a number. n is 1 to 8.
+func Decimal(x uint64, n int) uint64 {
+	x = (x ^ '0'*ones) << (8 * uint(8-n) & 63) // zeros before the first
+	x = x * (1<<8*10 + 1) >> 8                 // pairs
 	x = x & 0x00ff00ff00ff00ff * (1<<16*100 + 1) >> 16
 	return x & 0x0000ffff0000ffff * (1<<32*10_000 + 1) >> 32
 }
