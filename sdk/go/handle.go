@@ -22,12 +22,7 @@ func (c *call) perMessage(handle func(m Message, out Output) error) {
 		n, statements := r.n, len(r.statements)
 		err := handle(Message{b, i, at}, Output{r, i})
 		at += b.stride
-		if err == nil && r.complete() {
-			r.enter(r.queries.last)
-			r.close()
-			continue
-		}
-		if err == nil {
+		if err == nil && r.open {
 			r.settle()
 		}
 		if err != nil || r.problem != nil {

@@ -112,8 +112,8 @@ func (r *response) begin(message uint32, q *Query) Statement {
 		r.beginRare()
 	}
 	n, generation := r.n, r.generation
-	if r.query != q { // storing a pointer is not cheap
-		r.query = q
+	if r.query != q { // a call within makes the compiler lay out the other way first
+		r.setQuery(q)
 	}
 	r.open, r.message, r.start, r.wanted, r.count = true, message, n, q.wanted, 0
 	if q.wanted > maxShortArray {
@@ -133,6 +133,9 @@ func (r *response) beginRare() {
 		r.grow(0)
 	}
 }
+
+//go:noinline
+func (r *response) setQuery(q *Query) { r.query = q }
 
 // maxShortArray is the longest array whose head is one byte.
 const maxShortArray = 15
@@ -168,6 +171,11 @@ func (r *response) fail(err error) {
 // entry, or its problem is recorded. In a handler of single messages the problem
 // stays until the message ends.
 func (r *response) settle() {
+	if r.complete() {
+		r.enter(r.queries.last)
+		r.close()
+		return
+	}
 	if r.open {
 		if r.count != r.wanted || r.depth > 0 {
 			r.check()

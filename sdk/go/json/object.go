@@ -44,8 +44,8 @@ type value struct {
 // An Object is large. Where one at a time is enough, [Shape.Parse] is faster.
 func (o *Object) Parse(shape *Shape, document []byte) error {
 	d := scan.Padded(document)
-	if o.shape != shape || o.err != nil { // storing pointers is not cheap
-		o.shape, o.err = shape, nil
+	if o.shape != shape || o.err != nil {
+		o.begin(shape)
 	}
 	o.text, o.there, o.nulls = d, 0, 0
 	end, expected := o.scanCompact(d, shape.first())
@@ -54,6 +54,12 @@ func (o *Object) Parse(shape *Shape, document []byte) error {
 	}
 	return o.parseRest(d, end, expected)
 }
+
+// begin is apart since storing pointers is not cheap, and rarely needed where an object
+// is used again.
+//
+//go:noinline
+func (o *Object) begin(shape *Shape) { o.shape, o.err = shape, nil }
 
 // parseRest reads a document of which scanCompact has read the fields up to end.
 func (o *Object) parseRest(d []byte, end int, expected *scan.Field) error {
@@ -96,7 +102,7 @@ func (o *Object) lacks(missing uint32) error {
 	if o.err != nil {
 		return o.err
 	}
-	f := o.shape.fields[bits.TrailingZeros32(missing)]
+	f := o.shape.plan.All[bits.TrailingZeros32(missing)]
 	if o.nulls>>f.Index&1 != 0 {
 		return fieldError(f, "is null")
 	}
@@ -320,7 +326,7 @@ func (o *Object) bytes(f handle) []byte {
 // package graphmill, which gives all fields of a shape at once.
 func (o *Object) Value(i int) (bits uint64, text []byte, there bool) {
 	v, there := &o.values[i%MaxFields], o.there>>(uint(i)%MaxFields)&1 != 0
-	if there && o.shape.fields[i].Want >= scan.WantText {
+	if there && o.shape.plan.All[i].Want >= scan.WantText {
 		text = o.text[v.start:v.end:v.end]
 	}
 	return v.bits, text, there

@@ -23,7 +23,7 @@ import (
 // there already or not UTF-8, and beyond [MaxFields]. They must not be called once
 // documents are parsed.
 type Shape struct {
-	fields   []*scan.Field
+	plan     scan.Plan
 	required uint32 // bit i: field i must be there
 }
 
@@ -84,7 +84,7 @@ type handle struct {
 }
 
 func (s *Shape) add(name string, want scan.Wanted, required bool) handle {
-	index := uint(len(s.fields))
+	index := uint(s.plan.Count)
 	switch {
 	case index == MaxFields:
 		panic("json: a shape has more than 32 fields")
@@ -93,11 +93,7 @@ func (s *Shape) add(name string, want scan.Wanted, required bool) handle {
 	case s.find([]byte(name), false) != nil:
 		panic("json: the field " + name + " is there twice in a shape")
 	}
-	f := scan.NewField(name, index, want, !required)
-	s.fields = append(s.fields, f)
-	f.Next = s.fields[0]
-	before := s.fields[max(index, 1)-1]
-	before.Next, before.Last, f.Last = f, false, true
+	s.plan.Add(scan.NewField(name, index, want, !required))
 	if required {
 		s.required |= 1 << index
 	}
@@ -105,13 +101,13 @@ func (s *Shape) add(name string, want scan.Wanted, required bool) handle {
 }
 
 // Plan returns the fields, for package graphmill.
-func (s *Shape) Plan() []*scan.Field { return s.fields }
+func (s *Shape) Plan() *scan.Plan { return &s.plan }
 
 func (s *Shape) first() *scan.Field {
-	if len(s.fields) == 0 {
+	if s.plan.Count == 0 {
 		return scan.NoField
 	}
-	return s.fields[0]
+	return s.plan.First
 }
 
 // find returns the field of a name as it stands in a document, nil if the shape has
@@ -120,7 +116,7 @@ func (s *Shape) find(name []byte, escaped bool) *scan.Field {
 	if escaped {
 		name = scan.Unescape(nil, name)
 	}
-	for _, f := range s.fields {
+	for _, f := range s.plan.All {
 		if scan.Equal(name, f.Name) {
 			return f
 		}
@@ -175,8 +171,8 @@ func OptRaw(name string) Field { return func(s *Shape) { s.OptRaw(name) } }
 // Names returns the names of the fields in the order in which they were declared: those
 // of the parameters of a query that takes all of them.
 func (s *Shape) Names() []string {
-	names := make([]string, len(s.fields))
-	for i, f := range s.fields {
+	names := make([]string, len(s.plan.All))
+	for i, f := range s.plan.All {
 		names[i] = f.Name
 	}
 	return names

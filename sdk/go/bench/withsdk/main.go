@@ -20,7 +20,7 @@ func transform(batch graphmill.Request) graphmill.Response {
 
 func rate(m graphmill.Message, out graphmill.Output) error {
 	if payload := m.Payload(); payload != nil {
-		out.Statement(rated).Fields(rating, payload)
+		out.Fields(rated, rating, payload)
 	}
 	return nil
 }

@@ -36,6 +36,29 @@ type Field struct {
 	Name  string
 }
 
+// Plan is the fields of a shape as Row needs them.
+type Plan struct {
+	First *Field
+	Count uint32
+	Room  int // bytes that Row needs besides those of the document
+	All   []*Field
+}
+
+// Add adds a field behind the others.
+func (p *Plan) Add(f *Field) {
+	f.Last = true
+	if p.Count == 0 {
+		p.First = f
+	} else {
+		before := p.All[p.Count-1]
+		before.Next, before.Last = f, false
+	}
+	f.Next = p.First
+	p.All = append(p.All, f)
+	p.Count++
+	p.Room = 9*len(p.All) + 32
+}
+
 // never as Begin is not equal to any bytes if Mask is 0.
 var never = [2]uint64{1 << 8, 1}
 

@@ -6,12 +6,9 @@ import (
 	"unsafe"
 )
 
-// RowRoom is how many bytes of room Row needs for a document of so many bytes and for
-// so many fields.
-func RowRoom(document, fields int) int { return document + 9*fields + 16 }
-
 // Row reads a padded document of so many bytes and writes the values of the fields from
-// f on, in their order, as MessagePack to dst, where there must be RowRoom. It returns
+// f on, in their order, as MessagePack to dst, where there must be the plan's
+// Room besides that of the document. It returns
 // where they end, or nil: then the document is not of the form that most have, and
 // another reader has to look at it. In that form the fields stand in their order, with
 // no others between; strings have no escapes and are ASCII; numbers are short; and there
@@ -26,104 +23,103 @@ func Row(dst, document unsafe.Pointer, length int, f *Field) (end unsafe.Pointer
 	q := document                    // where the brace or the comma before the next field stands
 	brace := unsafe.Add(q, length-1) // where the document ends if it is an object
 	w := dst
-	if length < 2 || Byte(q, 0) != '{' || Byte(brace, 0) != '}' {
+	if f == nil || length < 2 || Byte(q, 0) != '{' || Byte(brace, 0) != '}' {
 		return nil
 	}
 	for {
+		n := 1
+		if Byte(q, 1) == ' ' {
+			n = 2
+		}
+		q = unsafe.Add(q, n)
+		if (Eight(q, -1)&f.Mask[0]^f.Begin[0])&^0xff|(Eight(q, 7)&f.Mask[1]^f.Begin[1]) != 0 {
+			return nil
+		}
+		q = unsafe.Add(q, f.Length)
+		n = 0
+		if Byte(q, 0) == ' ' {
+			n = 1
+		}
+		q = unsafe.Add(q, n)
 		x := Eight(q, 0)
-		if byte(x>>8) == ' ' {
-			q = unsafe.Add(q, 1)
-			x = Eight(q, 0)
-		}
-		if (x&f.Mask[0]^f.Begin[0])&^0xff|(Eight(q, 8)&f.Mask[1]^f.Begin[1]) != 0 {
-			if !f.Opt || byte(x) == ' ' {
-				return nil
-			}
-			*(*byte)(w) = 0xc0
-			w = unsafe.Add(w, 1)
-			goto next
-		}
-		q = unsafe.Add(q, 1+f.Length)
-		if x = Eight(q, 0); byte(x) == ' ' {
-			q = unsafe.Add(q, 1)
-			x = Eight(q, 0)
-		}
 		if byte(x) == '"' {
-			if f.Want != WantText {
-				return nil
-			}
-			head := w
-			w = unsafe.Add(w, 1)
-			q = unsafe.Add(q, 1)
-			for {
-				x := Eight(q, 0)
-				putEight(w, x)
-				if marks := Special(x); marks != 0 {
-					n := bits.TrailingZeros64(marks) >> 3
-					q, w = unsafe.Add(q, n), unsafe.Add(w, n)
-					break
-				}
-				q, w = unsafe.Add(q, 8), unsafe.Add(w, 8)
-				if uintptr(q) >= uintptr(brace) {
-					return nil
+			x = Eight(q, 1)
+			putEight(unsafe.Add(w, 1), x)
+			marks := Special(x)
+			n = 0
+			if marks == 0 {
+				x = Eight(q, 9)
+				putEight(unsafe.Add(w, 9), x)
+				if marks, n = Special(x), 8; marks == 0 {
+					x = Eight(q, 17)
+					putEight(unsafe.Add(w, 17), x)
+					if marks, n = Special(x), 16; marks == 0 {
+						x = Eight(q, 25)
+						putEight(unsafe.Add(w, 25), x)
+						marks, n = Special(x), 24
+					}
 				}
 			}
-			n := Distance(head, w) - 1
-			if Byte(q, 0) != '"' || n > 31 {
+			n += bits.TrailingZeros64(marks) >> 3
+			if q = unsafe.Add(q, 1+n); Byte(q, 0) != '"' || f.Want != WantText || n > 31 {
 				return nil
 			}
-			*(*byte)(head) = 0xa0 | byte(n)
+			*(*byte)(w) = 0xa0 | byte(n)
+			w = unsafe.Add(w, 1+n)
 			q = unsafe.Add(q, 1)
 		} else {
-			minus := byte(x) == '-'
-			if minus {
-				q = unsafe.Add(q, 1)
-				x = Eight(q, 0)
+			minus := 0
+			if byte(x) == '-' {
+				minus = 1
 			}
+			q = unsafe.Add(q, minus)
+			x = Eight(q, 0)
 			digits := Digits(x)
 			u := Decimal(x, digits)
 			if digits == 0 || digits > 1 && byte(x) == '0' {
 				return nil
 			}
+			// A second eight digits, if the first were eight.
+			x = Eight(q, 8)
+			more := Digits(x)
+			if digits < 8 {
+				more = 0
+			}
+			low := Decimal(x, more)
+			if more == 0 {
+				low = 0
+			}
+			u = u*PowersOfTen[more&15] + low
+			digits += more
 			q = unsafe.Add(q, digits)
-			if digits == 8 {
-				x = Eight(q, 0)
-				if digits = Digits(x); digits == 8 {
-					return nil
-				}
-				u = u*PowersOfTen[digits&15] + Decimal(x, digits)
-				q = unsafe.Add(q, digits)
-				digits += 8
+			// The decimals, if there is a point.
+			x = Eight(q, 1)
+			decimals := Digits(x)
+			point := 1
+			if Byte(q, 0) != '.' {
+				decimals, point = 0, 0
 			}
-			kind := byte(0xd3)
-			if f.Want == WantFloat {
-				x := float64(u)
-				if Byte(q, 0) == '.' {
-					decimals := Eight(q, 1)
-					n := Digits(decimals)
-					if digits += n; n == 0 || digits > 15 { // up to 15 are exact, and one division rounds right
-						return nil
-					}
-					x = float64(u*PowersOfTen[n&15]+Decimal(decimals, n)) / float64(PowersOfTen[n&15])
-					q = unsafe.Add(q, 1+n)
-				}
-				if minus {
-					x = -x
-				}
-				kind, u = 0xcb, math.Float64bits(x)
-			} else if f.Want != WantInt {
-				return nil
-			} else if minus {
-				u = -u
+			low = Decimal(x, decimals)
+			if decimals == 0 {
+				low = 0
 			}
-			*(*byte)(w) = kind
-			putEight(unsafe.Add(w, 1), bits.ReverseBytes64(u))
+			v := u*PowersOfTen[decimals&15] + low
+			real := math.Float64bits(float64(v)/float64(PowersOfTen[decimals&15])) | uint64(minus)<<63
+			if digits+decimals > 15 || point > decimals || f.Want == WantInt && point > 0 || f.Want > WantFloat {
+				return nil // up to 15 digits are exact, and one division rounds right
+			}
+			q = unsafe.Add(q, point+decimals)
+			head, value := byte(0xcb), real
+			if f.Want == WantInt {
+				head, value = 0xd3, (u^-uint64(minus))+uint64(minus)
+			}
+			*(*byte)(w) = head
+			putEight(unsafe.Add(w, 1), bits.ReverseBytes64(value))
 			w = unsafe.Add(w, 9)
 		}
 		if after := Byte(q, 0); after != ',' && after != '}' {
 			return nil
 		}
-	next:
 		if f.Last {
 			break
 		}
