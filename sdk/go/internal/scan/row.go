@@ -32,8 +32,17 @@ func Row(dst, document unsafe.Pointer, length int, f *Field) (end unsafe.Pointer
 			n = 2
 		}
 		q = unsafe.Add(q, n)
-		if (Eight(q, -1)&f.Mask[0]^f.Begin[0])&^0xff|(Eight(q, 7)&f.Mask[1]^f.Begin[1]) != 0 {
-			return nil
+		for (Eight(q, -1)&f.Mask[0]^f.Begin[0])&^0xff|(Eight(q, 7)&f.Mask[1]^f.Begin[1]) != 0 {
+			if !f.Opt {
+				return nil
+			}
+			*(*byte)(w) = 0xc0 // it is absent
+			w = unsafe.Add(w, 1)
+			if f.Last {
+				q = unsafe.Add(q, -n)
+				goto end
+			}
+			f = f.Next
 		}
 		q = unsafe.Add(q, f.Length)
 		n = 0
@@ -125,6 +134,7 @@ func Row(dst, document unsafe.Pointer, length int, f *Field) (end unsafe.Pointer
 		}
 		f = f.Next
 	}
+end:
 	if q != brace && (q != document || length > 2) {
 		return nil
 	}
