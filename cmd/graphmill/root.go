@@ -77,24 +77,48 @@ func (a *app) run(ctx context.Context, args []string) int {
 // report tells an error to the user: what is wrong, and the next step.
 func (a *app) report(ctx context.Context, cmd *cobra.Command, err error) int {
 	var (
-		usage   *usageError
-		problem *api.Problem
-		known   *graphmill.Error
-		fault   *graphmill.Fault
-		silent  *silentError
-		next    string
+		usage  *usageError
+		silent *silentError
 	)
-	status := exitFailed
-	switch {
-	case errors.As(err, &silent):
+	if errors.As(err, &silent) {
 		return exitFailed
+	}
+	status := exitFailed
+	text, next := explain(err)
+	switch {
 	case errors.As(err, &usage):
-		status, next = exitUsage, usage.next
+		status = exitUsage
 		if next == "" {
 			next = cmd.CommandPath() + " --help"
 		}
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		err = errors.New("interrupted")
+		text, next = "interrupted", ""
+	}
+	w := plainText{a.err}
+	fmt.Fprintf(w, "error: %s\n", text)
+	if p := asProblem(err); p != nil {
+		for _, e := range p.Errors {
+			fmt.Fprintf(w, "  %s: %s\n", e.Field, e.Detail)
+		}
+	}
+	if next != "" {
+		fmt.Fprintf(w, "next:  %s\n", next)
+	}
+	return status
+}
+
+// explain returns what an error says to people, and the next step if it knows
+// one.
+func explain(err error) (text, next string) {
+	var (
+		usage   *usageError
+		problem *api.Problem
+		known   *graphmill.Error
+		fault   *graphmill.Fault
+	)
+	switch {
+	case errors.As(err, &usage):
+		next = usage.next
 	case errors.As(err, &problem):
 		next = problem.NextStep
 		if problem.Status == 500 && problem.RequestID != "" {
@@ -103,22 +127,17 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, err error) int {
 	case errors.As(err, &known):
 		next = known.Next
 	case errors.As(err, &fault):
-		next = fault.Next
-		if err = errors.New(fault.Text); fault.Err != nil {
-			err = fmt.Errorf("%s: %w", fault.Text, fault.Err) // without the code
-		}
+		return faultText(fault), fault.Next // without the code
 	}
-	w := plainText{a.err}
-	fmt.Fprintf(w, "error: %s\n", err)
-	if problem != nil {
-		for _, e := range problem.Errors {
-			fmt.Fprintf(w, "  %s: %s\n", e.Field, e.Detail)
-		}
+	return err.Error(), next
+}
+
+// faultText is a fault's text with its cause, without its code.
+func faultText(f *graphmill.Fault) string {
+	if f.Err != nil {
+		return fmt.Sprintf("%s: %v", f.Text, f.Err)
 	}
-	if next != "" {
-		fmt.Fprintf(w, "next:  %s\n", next)
-	}
-	return status
+	return f.Text
 }
 
 // usageError is a wrong command line: exit status 2.
@@ -179,7 +198,7 @@ come back in a graph database in one transaction, and only then acknowledges.`,
 	add("server", a.serveCommand(), a.devCommand())
 	add("client", a.moduleCommand(), a.streamCommand(), a.eventsCommand(), a.produceCommand())
 	add("author", a.newCommand(), a.runCommand())
-	root.AddCommand(a.versionCommand(), a.compileCommand())
+	root.AddCommand(a.doctorCommand(), a.versionCommand(), a.compileCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	complete(root)

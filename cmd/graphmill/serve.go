@@ -143,6 +143,11 @@ func (a *app) loadServeSettings(cmd *cobra.Command, s *serveSettings) error {
 	if err := s.check(); err != nil {
 		return err
 	}
+	return s.checkExposed()
+}
+
+// checkExposed refuses to serve the API beyond this machine by accident.
+func (s *serveSettings) checkExposed() error {
 	return checkExposure("listen", s.listen, s.noAuth || s.tokenFile != "")
 }
 

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// checkLimit bounds each check.
+const checkLimit = 5 * time.Second
+
+// Results of a check.
+const (
+	isOK   = "ok"
+	isWarn = "warn" // works, and may not be what is meant
+	isFail = "fail" // does not work
+)
+
+// finding is what a check has found. No secret stands in it.
+type finding struct {
+	Check  string `json:"check"`
+	Result string `json:"result"`
+	Text   string `json:"text"`
+	Next   string `json:"next_step,omitempty"`
+}
+
+func ok(format string, args ...any) finding {
+	return finding{Result: isOK, Text: fmt.Sprintf(format, args...)}
+}
+
+func warn(next, format string, args ...any) finding {
+	return finding{Result: isWarn, Text: fmt.Sprintf(format, args...), Next: next}
+}
+
+func fail(next, format string, args ...any) finding {
+	return finding{Result: isFail, Text: fmt.Sprintf(format, args...), Next: next}
+}
+
+// failed tells an error with its next step.
+func failed(err error) finding {
+	text, next := explain(err)
+	return fail(next, "%s", text)
+}
+
+// check is one of the doctor's questions. It returns before its context's end,
+// or little after.
+type check struct {
+	name string
+	ask  func(ctx context.Context) []finding
+}
+
+type diagnosis struct {
+	Findings []finding `json:"findings"`
+}
+
+func (a *app) doctorCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look at what a server needs, and say what to mend",
+		Long: `Takes the settings of graphmill serve, from flags, variables and graphmill.yaml, and
+looks at everything that a server with them would need: the settings themselves, the
+data directory, the ready modules, the brokers, the database or the ledger, and the
+server that runs already, if there is one, with its streams. It changes nothing. Each
+line says ok, warn or fail, and what to mend; with a fail the exit status is 1.`,
+		Example: `  graphmill doctor --graph-uri bolt://127.0.0.1:7687 --graph-user neo4j \
+      --graph-password-file password.txt --kafka-bootstrap-servers 127.0.0.1:9092
+  graphmill doctor --server http://127.0.0.1:7480 -o json`,
+		Args: takes(),
+	}
+	var s serveSettings
+	s.add(cmd.Flags())
+	s.dev.add(cmd.Flags()) // so that the settings of graphmill dev can be looked at
+	cmd.Flags().Lookup("dev-kafka-listen").Hidden = true
+	server := cmd.Flags().String("server", a.getenv(serverVar), "address of the server that runs (or "+serverVar+"; default: what --listen says)")
+	out := a.outputFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		d := &doctor{app: a, settings: &s, server: *server}
+		settings := d.readSettings(cmd)
+		report := diagnosis{Findings: settings}
+		table := out.format == "table"
+		if table {
+			printFindings(a.out, settings)
+		}
+		for _, c := range d.examine(cmd.Context()) {
+			if table && a.onTerminal() {
+				fmt.Fprintf(a.err, "\r\x1b[Klooking at: %s", c.name)
+			}
+			found := <-c.found
+			if table {
+				if a.onTerminal() {
+					fmt.Fprint(a.err, "\r\x1b[K")
+				}
+				printFindings(a.out, found)
+			}
+			report.Findings = append(report.Findings, found...)
+		}
+		if cmd.Context().Err() != nil {
+			return cmd.Context().Err()
+		}
+		if !table {
+			if err := out.print(report, nil); err != nil {
+				return err
+			}
+		}
+		for _, f := range report.Findings {
+			if f.Result == isFail {
+				return &silentError{}
+			}
+		}
+		return nil
+	}
+	return cmd
+}
+
+// doctor looks at what the settings name.
+type doctor struct {
+	app      *app
+	settings *serveSettings
+	server   string // empty: what --listen says
+}
+
+// examination is a check that is under way.
+type examination struct {
+	name  string
+	found <-chan []finding // gets one value
+}
+
+// examine begins all checks at once, and returns them in the order in which they
+// are told.
+func (d *doctor) examine(ctx context.Context) []examination {
+	var all []examination
+	for _, c := range d.checks() {
+		found := make(chan []finding, 1)
+		go func() {
+			limited, cancel := context.WithTimeout(ctx, checkLimit)
+			defer cancel()
+			findings := c.ask(limited)
+			for i := range findings {
+				findings[i].Check = c.name
+			}
+			found <- findings
+		}()
+		all = append(all, examination{c.name, found})
+	}
+	return all
+}
+
+func (d *doctor) checks() []check {
+	s := d.settings
+	checks := []check{
+		{"data directory", func(context.Context) []finding { return d.dataDir() }},
+		{"files of secrets", func(context.Context) []finding { return d.secretFiles() }},
+		{"ready modules", func(context.Context) []finding { return d.plugins() }},
+	}
+	if len(s.kafkaServers) == 0 {
+		checks = append(checks, check{"brokers", func(context.Context) []finding {
+			return []finding{warn("give --kafka-bootstrap-servers HOST:PORT", "no default brokers are set: each stream has to name its own")}
+		}})
+	} else {
+		checks = append(checks, check{"brokers", d.brokers})
+	}
+	return append(checks,
+		check{"statements", d.sink},
+		check{"server", d.runningServer},
+	)
+}
+
+func printFindings(w io.Writer, findings []finding) {
+	out := plainText{w}
+	for _, f := range findings {
+		fmt.Fprintf(out, "%-5s %-17s %s\n", f.Result, f.Check, strings.ReplaceAll(f.Text, "\n", " "))
+		if f.Next != "" {
+			fmt.Fprintf(out, "%-5s %-17s   next: %s\n", "", "", f.Next)
+		}
+	}
+}

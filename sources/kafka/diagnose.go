@@ -1,0 +1,145 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/graphmill/graphmill"
+)
+
+// BrokerFacts is what one address says of itself when it is asked without TLS
+// and without a login.
+type BrokerFacts struct {
+	Address string
+
+	Version    string   // the release that its API versions fit best; empty: it did not answer
+	TopicIDs   bool     // it tells a topic from one of the same name that was there before
+	Advertised []string // host:port that it gives out for the brokers of the cluster, sorted
+	TLS        bool     // it speaks TLS at this address
+	Login      bool     // it answers, and wants a login before anything else
+
+	// Fault is why it could not be asked all of it; nil where TLS or Login is
+	// set, which are matters of a stream's settings.
+	Fault *graphmill.Fault
+}
+
+// Diagnose asks one address of a broker what it is, until ctx ends. It changes
+// nothing there.
+func Diagnose(ctx context.Context, address string) BrokerFacts {
+	facts := BrokerFacts{Address: address}
+	cfg := Config{Brokers: []string{address}, Topics: []string{"none"}}.withDefaults()
+	if err := cfg.validate(); err != nil {
+		facts.Fault = ends("invalid", err.Error(), "", nil)
+		return facts
+	}
+	links, greeting := newLinks(cfg.Brokers), &greeting{}
+	cl, err := cfg.connect(ctx, links, kgo.WithHooks(greeting), kgo.RequestRetries(0), kgo.RetryTimeout(time.Second))
+	if err != nil {
+		facts.Fault = ends("invalid", err.Error(), "", nil)
+		return facts
+	}
+	defer cl.Close()
+	seed := cl.SeedBrokers()[0]
+	// The cluster first: before a login, brokers answer one question for their
+	// versions, which is the client's own, and then close the connection.
+	err = facts.askCluster(ctx, seed)
+	switch {
+	case err == nil:
+		if err := facts.askVersions(ctx, seed); err != nil {
+			facts.Fault = links.fault("ask the broker for its version", err)
+		}
+	case greeting.answered.Load():
+		if facts.Login = closedOrRefused(err); !facts.Login {
+			facts.Fault = links.fault("ask the broker for the cluster", err)
+		}
+	default:
+		if facts.TLS = speaksTLS(ctx, address); !facts.TLS {
+			facts.Fault = links.fault("ask the broker for the cluster", err)
+		}
+	}
+	return facts
+}
+
+// greeting is a hook of the client that tells whether what listens is a broker:
+// the first thing that the client does is to ask for its versions.
+type greeting struct{ answered atomic.Bool }
+
+// OnBrokerE2E implements kgo.HookBrokerE2E.
+func (g *greeting) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	if key == kmsg.ApiVersions.Int16() && e2e.Err() == nil {
+		g.answered.Store(true)
+	}
+}
+
+func (f *BrokerFacts) askVersions(ctx context.Context, broker *kgo.Broker) error {
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "graphmill", "doctor"
+	answer, err := broker.Request(ctx, req)
+	if err != nil {
+		return err
+	}
+	versions, ok := answer.(*kmsg.ApiVersionsResponse)
+	if !ok {
+		return fmt.Errorf("an answer of another kind: %T", answer)
+	}
+	if err := kerr.ErrorForCode(versions.ErrorCode); err != nil {
+		return err
+	}
+	f.Version = kversion.FromApiVersionsResponse(versions).VersionGuess()
+	return nil
+}
+
+// metadataWithIDs is the version of Metadata from which on topics have ids.
+const metadataWithIDs = 10
+
+func (f *BrokerFacts) askCluster(ctx context.Context, broker *kgo.Broker) error {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{} // none; nil would be all
+	answer, err := broker.Request(ctx, req)
+	if err != nil {
+		return err
+	}
+	cluster, ok := answer.(*kmsg.MetadataResponse)
+	if !ok {
+		return fmt.Errorf("an answer of another kind: %T", answer)
+	}
+	f.TopicIDs = cluster.Version >= metadataWithIDs
+	for _, b := range cluster.Brokers {
+		f.Advertised = append(f.Advertised, net.JoinHostPort(b.Host, fmt.Sprint(b.Port)))
+	}
+	slices.Sort(f.Advertised)
+	return nil
+}
+
+// closedOrRefused tells how brokers meet a client that should have logged in:
+// with an error, or by closing the connection.
+func closedOrRefused(err error) bool {
+	var eof *kgo.ErrFirstReadEOF
+	return isRefusal(err) || errors.As(err, &eof) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
+// speaksTLS tells whether a handshake gets an answer of TLS, whoever vouches for
+// the certificate: nothing is sent over the connection.
+func speaksTLS(ctx context.Context, address string) bool {
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err == nil {
+		_ = conn.Close()
+		return true
+	}
+	var alert tls.AlertError // of a server that wants a certificate of ours, or another version
+	return errors.As(err, &alert)
+}
