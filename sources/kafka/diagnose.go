@@ -5,11 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -45,7 +43,7 @@ func Diagnose(ctx context.Context, address string) BrokerFacts {
 		facts.Fault = ends("invalid", err.Error(), "", nil)
 		return facts
 	}
-	links, greeting := newLinks(cfg.Brokers), &greeting{}
+	links, greeting := newLinks(&cfg), &greeting{}
 	cl, err := cfg.connect(ctx, links, kgo.WithHooks(greeting), kgo.RequestRetries(0), kgo.RetryTimeout(time.Second))
 	if err != nil {
 		facts.Fault = ends("invalid", err.Error(), "", nil)
@@ -66,7 +64,7 @@ func Diagnose(ctx context.Context, address string) BrokerFacts {
 			facts.Fault = links.fault("ask the broker for the cluster", err)
 		}
 	default:
-		if facts.TLS = speaksTLS(ctx, address); !facts.TLS {
+		if facts.TLS = offersTLS(ctx, address); !facts.TLS {
 			facts.Fault = links.fault("ask the broker for the cluster", err)
 		}
 	}
@@ -128,12 +126,12 @@ func (f *BrokerFacts) askCluster(ctx context.Context, broker *kgo.Broker) error 
 // with an error, or by closing the connection.
 func closedOrRefused(err error) bool {
 	var eof *kgo.ErrFirstReadEOF
-	return isRefusal(err) || errors.As(err, &eof) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	return isRefusal(err) || errors.As(err, &eof) || hasEnded(err)
 }
 
-// speaksTLS tells whether a handshake gets an answer of TLS, whoever vouches for
+// offersTLS tells whether a handshake gets an answer of TLS, whoever vouches for
 // the certificate: nothing is sent over the connection.
-func speaksTLS(ctx context.Context, address string) bool {
+func offersTLS(ctx context.Context, address string) bool {
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err == nil {
