@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -65,6 +66,10 @@ const maxCompilerOutput = 64 << 10
 // folder. Whatever becomes of the process is an error about the module, or
 // errNoCompiler.
 func (h *Host) runCompiler(ctx context.Context, metered []byte, folder string) error {
+	folder, err := filepath.Abs(folder) // the process works elsewhere
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoCompiler, err)
+	}
 	cmd := exec.CommandContext(ctx, h.compiler[0], h.compiler[1:]...)
 	// Nothing of the server's environment, which may hold secrets. Its files are
 	// closed in the child by close-on-exec, which Go sets on all of them.

@@ -80,6 +80,12 @@ func TestCompilerProcess(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 
+	t.Chdir(t.TempDir())
+	cfg.CacheDir = "here"
+	worksStill(t, newHost(t, cfg))
+	require.Empty(t, log.String(), "a folder may be named from where the server works")
+	require.Len(t, regularFiles(t, "here"), 2)
+
 	notValid := Guest(I32Const(0)).Bytes()
 	e := refusedModule(t, newHost(t, cfg), notValid)
 	require.Equal(t, "module_rejected", e.Code)
