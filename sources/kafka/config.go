@@ -36,6 +36,7 @@ const (
 	requestTimeout = 10 * time.Second // of one request on the wire
 	fetchMaxWait   = time.Second      // until a broker answers that there is nothing; a new partition waits for it
 	metadataMaxAge = time.Minute      // new partitions are noticed within this
+	maxHeartbeat   = time.Second      // between two signs of life to the group
 	metadataMinAge = time.Second      // between two looks while something is wrong
 )
 
@@ -151,7 +152,9 @@ func (c *Config) reading(b *budget) []kgo.Opt {
 	}, c.Client.reading()...)
 }
 
-// heartbeat is the pause between two signs of life to the group.
+// heartbeat is the pause between two signs of life to the group. Members hear
+// in the answer that the group is in a round, so it is also how long partitions
+// of a member that has left wait for the others.
 func (c *Config) heartbeat() time.Duration {
-	return cmp.Or(c.Client.heartbeat, c.SessionTimeout*3/10)
+	return cmp.Or(c.Client.heartbeat, min(c.SessionTimeout*3/10, maxHeartbeat))
 }

@@ -196,7 +196,7 @@ var securing = []property{
 var grouping = []property{
 	applied(integer("session.timeout.ms", 1000, 3600000, "45000"), "after how long a server that is gone loses its partitions; 10000 by default",
 		func(s *ClientSettings, v setValue) { s.session = v.ms() }),
-	applied(integer("heartbeat.interval.ms", 100, 3600000, "3000"), "pause between two signs of life; by default 0.3 of `session.timeout.ms`",
+	applied(integer("heartbeat.interval.ms", 100, 3600000, "3000"), "pause between two signs of life; by default 1000, or 0.3 of `session.timeout.ms` where that is less",
 		func(s *ClientSettings, v setValue) { s.heartbeat = v.ms() }),
 	applied(integer("max.poll.interval.ms", 1000, 86400000, "300000"), "how long a rebalance waits for members that finish their batch; 60000 by default. A slow batch does not end membership",
 		func(s *ClientSettings, v setValue) { s.rebalance = v.ms() }),
