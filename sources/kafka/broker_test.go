@@ -133,7 +133,12 @@ func (b *broker) produce(topic string, partition int32, values ...string) {
 	}
 	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
 	defer cancel()
-	require.NoError(b.t, b.cl.ProduceSync(ctx, records...).FirstErr())
+	err := b.cl.ProduceSync(ctx, records...).FirstErr()
+	for errors.Is(err, kerr.UnknownTopicID) && ctx.Err() == nil { // the client knows an earlier topic of the name
+		b.connect()
+		err = b.cl.ProduceSync(ctx, records...).FirstErr()
+	}
+	require.NoError(b.t, err)
 }
 
 // transact writes values to one partition in a transaction.
