@@ -222,7 +222,7 @@ func (p *patch) begin(s *Server, old graphmill.StreamSpec, from string) error {
 		return nil
 	case from == "":
 		e := graphmill.Invalid("from", "the change brings %s: it has to be told where reading begins there", why)
-		e.Next = "say earliest, latest, a time, or committed (where its group is, else start_from)"
+		e.Next = "say it with --from (\"from\"): earliest, latest, a time, or committed (where its group is, else start_from)"
 		return e
 	}
 	start, err := graphmill.ParseStart("from", from)

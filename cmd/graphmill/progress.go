@@ -46,13 +46,17 @@ func newProgress(w io.Writer, text string) *progress {
 // say sets what is told from now on. text is called from another goroutine.
 func (p *progress) say(text func() string) { p.text.Store(&text) }
 
-// stop ends the telling and removes the line.
+// shown says whether there is somebody to tell.
+func (p *progress) shown() bool { return p.quit != nil }
+
+// stop ends the telling and removes the line. Stopping twice does nothing.
 func (p *progress) stop() {
 	if p.quit == nil {
 		return
 	}
 	close(p.quit)
 	p.done.Wait()
+	p.quit = nil
 }
 
 func (p *progress) tell() {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
 )
 
@@ -17,7 +15,7 @@ func (a *app) streamCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "stream",
 		Aliases: []string{"streams"},
-		Short:   "Streams: create, list, show, check, start, stop, drop",
+		Short:   "Streams: create, list, show, check, start, stop, edit, offsets, drop",
 		Long: `A stream reads topics in batches, passes each batch through a transformation and
 executes what comes back in the graph. Look at what it would do before it does
 it: stream check reads beside the stream and executes nothing.`,
@@ -28,8 +26,10 @@ it: stream check reads beside the stream and executes nothing.`,
 		a.streamListCommand(c),
 		a.streamShowCommand(c),
 		a.streamCheckCommand(c),
-		a.streamChangeCommand(c, startChange),
-		a.streamChangeCommand(c, stopChange),
+		a.streamStartCommand(c),
+		a.streamStopCommand(c),
+		a.streamEditCommand(c),
+		a.streamOffsetsCommand(c),
 		a.streamDropCommand(c),
 	)
 	return cmd
@@ -66,108 +66,6 @@ func (a *app) streamListCommand(c *client) *cobra.Command {
 		})
 	}
 	return cmd
-}
-
-// change is starting or stopping: the same command but for its words.
-type change struct {
-	verb, action, short, long, example string
-}
-
-var (
-	startChange = change{
-		verb: "start", action: ":start",
-		short: "Start streams",
-		long: `Answers once the start positions are settled: what is produced after the answer
-is not missed. Where the broker is not reached in time the stream is waiting, and
-starts by itself when it is there.`,
-		example: `  graphmill stream start ratings
-  graphmill stream start --all`,
-	}
-	stopChange = change{
-		verb: "stop", action: ":stop",
-		short: "Stop streams, once the batches under way are in the graph",
-		long: `Answers once the batches under way are in the graph and acknowledged. Starting
-again goes on exactly there.`,
-		example: `  graphmill stream stop ratings
-  graphmill stream stop --all`,
-	}
-)
-
-func (a *app) streamChangeCommand(c *client, ch change) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     ch.verb + " NAME... | --all",
-		Short:   ch.short,
-		Long:    ch.long,
-		Example: ch.example,
-	}
-	all := cmd.Flags().Bool("all", false, "every stream")
-	out := a.outputFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, names []string) error {
-		if *all == (len(names) > 0) {
-			return wrongUsage("name the streams to %s, or say --all", ch.verb)
-		}
-		changed, err := c.change(cmd.Context(), ch, names, *all)
-		if err != nil {
-			return err
-		}
-		if err := out.print(changed.Streams, func(w io.Writer) error {
-			for _, s := range changed.Streams {
-				if s.Error == nil {
-					fmt.Fprintf(w, "%s: %s\n", s.Name, s.State)
-				}
-			}
-			return nil
-		}); err != nil {
-			return err
-		}
-		return a.reportChanged(changed, ch)
-	}
-	return cmd
-}
-
-// change starts or stops the named streams, or all. One that cannot be does
-// not keep the others.
-func (c *client) change(ctx context.Context, ch change, names []string, all bool) (api.Changed, error) {
-	var changed api.Changed
-	if all {
-		err := c.call(ctx, http.MethodPost, apiPath("streams")+ch.action, nil, &changed)
-		return changed, err
-	}
-	for _, name := range names {
-		var s api.Stream
-		err := c.call(ctx, http.MethodPost, apiPath("streams", name)+ch.action, nil, &s)
-		one := api.ChangedStream{Name: name, State: s.State}
-		if p := asProblem(err); p != nil {
-			one.Error = p
-		} else if err != nil {
-			return changed, err // the server is away: the others would fail too
-		}
-		changed.Streams = append(changed.Streams, one)
-	}
-	return changed, nil
-}
-
-func (a *app) reportChanged(changed api.Changed, ch change) error {
-	failed := false
-	for _, s := range changed.Streams {
-		switch {
-		case s.Error != nil:
-			failed = true
-			fmt.Fprintf(a.err, "error: %s: %s\n", s.Name, s.Error.Detail)
-			if s.Error.NextStep != "" {
-				fmt.Fprintf(a.err, "next:  %s\n", s.Error.NextStep)
-			}
-		case s.State == graphmill.StateFailed:
-			failed = true
-			fmt.Fprintf(a.err, "error: %s has failed\nnext:  graphmill stream show %s\n", s.Name, s.Name)
-		case s.State == graphmill.StateWaiting && ch.verb == startChange.verb:
-			fmt.Fprintf(a.err, "%s is waiting and goes on by itself; for what: graphmill stream show %s\n", s.Name, s.Name)
-		}
-	}
-	if failed {
-		return &silentError{}
-	}
-	return nil
 }
 
 func (a *app) streamDropCommand(c *client) *cobra.Command {

@@ -37,7 +37,10 @@ position moves, whether the stream runs or not.`,
 		}
 		req.TimeoutMS = timeout.Milliseconds()
 		var checked api.Checked
-		if err := c.call(cmd.Context(), http.MethodPost, apiPath("streams", args[0])+":check", req, &checked); err != nil {
+		progress := a.startProgress("waiting for messages")
+		err := c.call(cmd.Context(), http.MethodPost, apiPath("streams", args[0])+":check", req, &checked)
+		progress.stop()
+		if err != nil {
 			return err
 		}
 		return out.print(checked, func(w io.Writer) error {

@@ -28,6 +28,8 @@ type createFlags struct {
 	timeLimit     time.Duration
 	responseLimit byteCount
 	noCheck       bool
+
+	edit bool // they change a stream that there is
 }
 
 func (a *app) streamCreateCommand(c *client) *cobra.Command {
@@ -64,8 +66,11 @@ reached or a topic that is absent refuses it, unless --no-check is given.`,
 		}
 		check := !f.noCheck
 		var s api.Stream
-		if err := c.call(cmd.Context(), http.MethodPost, apiPath("streams"),
-			api.CreateStream{StreamDefinition: api.StreamDefinition(spec), Check: &check}, &s); err != nil {
+		progress := a.startProgress("looking for broker and topics")
+		err = c.call(cmd.Context(), http.MethodPost, apiPath("streams"),
+			api.CreateStream{StreamDefinition: api.StreamDefinition(spec), Check: &check}, &s)
+		progress.stop()
+		if err != nil {
 			return err
 		}
 		for _, w := range s.Warnings {
@@ -91,7 +96,9 @@ func (f *createFlags) add(cmd *cobra.Command) {
 	fs.IntVar(&f.spec.BatchSize, "batch-size", 0, fmt.Sprintf("messages that close a batch (default %d)", graphmill.DefaultBatchSize))
 	fs.Var(&f.batchBytes, "batch-bytes", fmt.Sprintf("bytes that close a batch (default %d MiB)", graphmill.DefaultBatchBytes>>20))
 	fs.DurationVar(&f.batchInterval, "batch-interval", 0, fmt.Sprintf("time that closes a batch (default %dms)", graphmill.DefaultBatchInterval))
-	fs.StringVar(&f.spec.Source, "source", "", "what to read: kafka, which Redpanda is too (default kafka)")
+	if !f.edit {
+		fs.StringVar(&f.spec.Source, "source", "", "what to read: kafka, which Redpanda is too (default kafka)")
+	}
 	fs.StringSliceVar(&f.spec.BootstrapServers, "bootstrap-servers", nil, "brokers, as host:port (default those of the server's settings)")
 	f.client.add(fs)
 	fs.StringVar(&f.spec.ConsumerGroup, "consumer-group", "", "consumer group (default graphmill.NAME)")
@@ -99,16 +106,36 @@ func (f *createFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.spec.Delivery, "delivery", "", "what a crash may do: at_least_once (default at_least_once)")
 	fs.StringVar(&f.spec.OnFailure, "on-failure", "", "what a batch that cannot be applied does: stop (default stop)")
 	fs.StringVar(&f.spec.Coalesce, "coalesce", "", "send runs of equal query texts as one statement: on, off (default on)")
+	fs.StringSliceVar(&f.spec.Allow, "allow", nil, "what statements may do beside reading and writing data: schema, load_csv")
 	fs.Var(&f.memoryLimit, "memory-limit", "linear memory of the transformation (default the server's)")
 	fs.DurationVar(&f.timeLimit, "time-limit", 0, "time of the transformation for one batch (default the server's)")
 	fs.Var(&f.responseLimit, "response-limit", "answer of the transformation for one batch (default half of the memory)")
-	fs.BoolVar(&f.noCheck, "no-check", false, "create it though broker or topic may be absent")
+	fs.BoolVar(&f.noCheck, "no-check", false, "take it though broker or topic may be absent")
 }
 
 // definition puts the flags together and checks what can be checked without a
 // server, so that a slip is told at once and by the flag's name.
 func (f *createFlags) definition(flags *pflag.FlagSet, name string) (graphmill.StreamSpec, error) {
+	spec, err := f.options(flags)
+	if err != nil {
+		return spec, err
+	}
+	spec.Name = name
+	full := spec.WithDefaults()
+	if err := full.Validate(); err != nil {
+		return spec, asFlag(err)
+	}
+	return spec, nil
+}
+
+// options puts the flags together.
+func (f *createFlags) options(flags *pflag.FlagSet) (graphmill.StreamSpec, error) {
 	spec := f.spec
+	for _, list := range []*[]string{&spec.Topics, &spec.BootstrapServers, &spec.Allow} {
+		for i := range *list {
+			(*list)[i] = strings.TrimSpace((*list)[i])
+		}
+	}
 	for _, n := range []string{"batch-size", "batch-bytes", "batch-interval", "memory-limit", "time-limit", "response-limit"} {
 		switch flags.Lookup(n).Value.String() {
 		case "0", "0s": // in a definition that is the default; said aloud it is a slip
@@ -117,7 +144,6 @@ func (f *createFlags) definition(flags *pflag.FlagSet, name string) (graphmill.S
 			}
 		}
 	}
-	spec.Name = name
 	spec.BatchBytes = int64(f.batchBytes)
 	spec.MemoryLimit = int64(f.memoryLimit)
 	spec.ResponseLimit = int64(f.responseLimit)
@@ -138,14 +164,8 @@ func (f *createFlags) definition(flags *pflag.FlagSet, name string) (graphmill.S
 	if spec.Settings, err = f.settings.read(); err != nil {
 		return spec, err
 	}
-	if spec.Configs, spec.Credentials, err = f.client.read(); err != nil {
-		return spec, err
-	}
-	full := spec.WithDefaults()
-	if err := full.Validate(); err != nil {
-		return spec, asFlag(err)
-	}
-	return spec, nil
+	spec.Configs, spec.Credentials, err = f.client.read()
+	return spec, err
 }
 
 // asFlag tells an error about a field as one about its flag.

@@ -157,8 +157,14 @@ func printStatus(w io.Writer, st *graphmill.StreamStatus, now time.Time) {
 	if st.State == graphmill.StateRunning || st.Rates.MessagesPerSecond1m > 0 {
 		line(w, "rate", "%s messages/s over the last 10 s, %s over the last minute", rateText(st.Rates.MessagesPerSecond10s), rateText(st.Rates.MessagesPerSecond1m))
 	}
-	if n.Retries > 0 || n.Failures > 0 {
-		line(w, "trouble", "%s, %s", count(n.Retries, "retry", "retries"), count(n.Failures, "failed batch", "failed batches"))
+	if n.Retries > 0 || n.Failures > 0 || n.Splits > 0 {
+		line(w, "trouble", "%s, %s, %s cut in two", count(n.Retries, "retry", "retries"), count(n.Failures, "failed batch", "failed batches"), count(n.Splits, "batch", "batches"))
+	}
+	if n.UnknownCommits > 0 {
+		line(w, "unknown commits", "%d: batches that may be in the graph twice", n.UnknownCommits)
+	}
+	if st.BatchSize > 0 {
+		line(w, "batch size", "%s for now, since a batch was too big", count(st.BatchSize, "message", "messages"))
 	}
 	if f := st.LastFailure; f != nil {
 		line(w, "last failure", "%s: %s", f.Code, f.Text)
@@ -175,16 +181,10 @@ func printPartitions(w io.Writer, partitions []graphmill.PartitionStatus) {
 	if len(partitions) == 0 {
 		return
 	}
-	known := func(n int64) string {
-		if n < 0 {
-			return "?"
-		}
-		return fmt.Sprint(n)
-	}
 	fmt.Fprintln(w)
 	t := newTable(w, "partition", "position", "end", "lag", "lane")
 	for _, p := range partitions {
-		t.AppendRow([]any{p.String(), known(p.Acknowledged), known(p.End), known(p.Lag), known(int64(p.Lane))})
+		t.AppendRow([]any{p.String(), knownText(p.Acknowledged), knownText(p.End), knownText(p.Lag), knownText(int64(p.Lane))})
 	}
 	t.Render()
 }
