@@ -164,7 +164,7 @@ func (s *Server) planPatch(ctx context.Context, st *stream, req PatchRequest, ru
 	}
 	if running {
 		if err := s.canTransform(ctx, spec); err != nil {
-			return nil, cannotStart(spec.Name, err)
+			return nil, cannotStart(spec.Name, "go on after this change", err)
 		}
 		if err := s.runningTwin(st, spec); err != nil {
 			return nil, err

@@ -52,7 +52,7 @@ func (s *Server) StartStream(ctx context.Context, name string, r StartRequest) (
 		return StartResult{}, err
 	}
 	if err := s.canTransform(ctx, st.record().Spec); err != nil {
-		return StartResult{}, cannotStart(st.name(), err)
+		return StartResult{}, cannotStart(st.name(), "start", err)
 	}
 	if r.BatchLimit > 0 {
 		return st.startLimited(ctx, r)
@@ -119,14 +119,14 @@ func (s *Server) canTransform(ctx context.Context, spec graphmill.StreamSpec) er
 	return checkFunction(m, ref)
 }
 
-// cannotStart is START's answer where the transformation is not there: the
+// cannotStart is the answer of START, and of a change, where the transformation is not there: the
 // stream is, so it is a conflict.
-func cannotStart(stream string, err error) error {
+func cannotStart(stream, doing string, err error) error {
 	var e *graphmill.Error
 	if !errors.As(err, &e) || e.Kind != graphmill.KindNotFound {
 		return err
 	}
-	return &graphmill.Error{Kind: graphmill.KindConflict, Code: e.Code, Text: fmt.Sprintf("stream %q cannot start: %s", stream, e.Text), Next: e.Next, Err: e.Err}
+	return &graphmill.Error{Kind: graphmill.KindConflict, Code: e.Code, Text: fmt.Sprintf("stream %q cannot %s: %s", stream, doing, e.Text), Next: e.Next, Err: e.Err}
 }
 
 func noBroker() error {

@@ -89,7 +89,7 @@ func TestAStreamIsTriedEditedAndMoved(t *testing.T) {
 	require.Contains(t, c.must(t, "stream", "edit", "ratings", "--unset", "batch-size"), "changed ratings: running\n  batch_size: 500 -> 1000\n")
 	for args, want := range map[[3]string]string{
 		{"edit", "ratings", "--topics=more"}:             "--from",
-		{"edit", "ratings", "--transform=movies.absent"}: "movies.absent",
+		{"edit", "ratings", "--transform=movies.absent"}: `no function "absent"`,
 		{"offsets", "ratings", "--set=1"}:                "graphmill stream stop ratings",
 	} {
 		refused := c.run(t, "", "stream", args[0], args[1], args[2])

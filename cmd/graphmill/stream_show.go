@@ -157,8 +157,11 @@ func printStatus(w io.Writer, st *graphmill.StreamStatus, now time.Time) {
 	if st.State == graphmill.StateRunning || st.Rates.MessagesPerSecond1m > 0 {
 		line(w, "rate", "%s messages/s over the last 10 s, %s over the last minute", rateText(st.Rates.MessagesPerSecond10s), rateText(st.Rates.MessagesPerSecond1m))
 	}
-	if n.Retries > 0 || n.Failures > 0 || n.Splits > 0 {
-		line(w, "trouble", "%s, %s, %s cut in two", count(n.Retries, "retry", "retries"), count(n.Failures, "failed batch", "failed batches"), count(n.Splits, "batch", "batches"))
+	if n.Retries > 0 || n.Failures > 0 {
+		line(w, "trouble", "%s, %s", count(n.Retries, "retry", "retries"), count(n.Failures, "failed batch", "failed batches"))
+	}
+	if n.Splits > 0 {
+		line(w, "too big", "%s cut in two", count(n.Splits, "batch", "batches"))
 	}
 	if n.UnknownCommits > 0 {
 		line(w, "unknown commits", "%d: batches that may be in the graph twice", n.UnknownCommits)
