@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,10 +201,21 @@ func (s *Source) commit(ctx context.Context, offsets []offset, admit func(graphm
 		for _, t := range resp.Topics {
 			for _, p := range t.Partitions {
 				if err := kerr.ErrorForCode(p.ErrorCode); err != nil && result == nil {
-					result = fmt.Errorf("partition %d of topic %q: %w", p.Partition, t.Topic, err)
+					result = fmt.Errorf("partition %d of topic %q: %w", p.Partition, cmp.Or(t.Topic, topicWithID(offsets, formatID(t.TopicID))), err)
 				}
 			}
 		}
 	})
 	return result
+}
+
+// topicWithID returns the topic of that id: from Kafka 4 on, answers to commits
+// name topics by id only.
+func topicWithID(offsets []offset, id string) string {
+	for _, o := range offsets {
+		if o.note.topicID == id {
+			return o.tp.Topic
+		}
+	}
+	return ""
 }

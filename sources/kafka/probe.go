@@ -23,10 +23,12 @@ const (
 	topicGrace = time.Second
 )
 
-// Probe tells whether the brokers can be reached and the topics exist. It
+// Probe tells whether the brokers can be reached, and the topics exist and may
+// be read in the group, as far as the brokers tell. It
 // tries until ctx ends while no broker answers, since one may just be starting;
 // what will not change by itself is told after a second. The error is a *graphmill.Fault
-// ("broker_unreachable", "topic_absent", "auth") that says which, or of
+// ("broker_unreachable", "topic_absent", "auth", "forbidden", "tls_authority",
+// ...: see docs/kafka.md) that says which, or of
 // KindInvalid for a Config that cannot be right.
 func Probe(ctx context.Context, cfg Config) error {
 	cfg = cfg.withDefaults()
@@ -39,8 +41,13 @@ func Probe(ctx context.Context, cfg Config) error {
 		return err
 	}
 	defer cl.Close()
-	_, err = awaitTopics(ctx, cl, links, cfg.Topics)
-	return err
+	if _, err := awaitTopics(ctx, cl, links, cfg.Topics); err != nil {
+		return err
+	}
+	if f := lackingRight(ctx, cl, links, &cfg); f != nil {
+		return f
+	}
+	return nil
 }
 
 // awaitTopics returns once all topics exist and every partition has a leader.

@@ -50,8 +50,8 @@ var tlsTexts = map[tlsReason]struct{ is, next string }{
 func (u *unusable) fault() *graphmill.Fault {
 	t := tlsTexts[u.why]
 	text := "the broker at " + u.address + " " + t.is
-	if !u.sure {
-		f := waits(string(u.why), "the broker at "+u.address+" closes the connection; most likely it "+t.is, u.err)
+	if !u.sure { // that it has ended is all there is to say of the cause
+		f := waits(string(u.why), "the broker at "+u.address+" closes the connection; most likely it "+t.is, nil)
 		f.Next = t.next
 		return f
 	}
@@ -70,7 +70,7 @@ func (l *links) closedAtOnce(addr string, err error) *graphmill.Fault {
 	var f *graphmill.Fault
 	switch {
 	case l.security.mechanism == "":
-		f = waits(codeLoginFirst, text+"wants a login", err)
+		f = waits(codeLoginFirst, text+"wants a login", nil) // the cause is the client's own guess
 		f.Next = "give the stream a login: security.protocol sasl_ssl or sasl_plaintext, sasl.mechanism, sasl.username, sasl.password"
 	default:
 		f = waits(codeUnreachable, "the broker at "+addr+" closes the connection at once", err)

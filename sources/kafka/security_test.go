@@ -299,6 +299,7 @@ func TestCase32WhatIsWrongWithTheConnectionIsToldApart(t *testing.T) {
 		{"a certificate of the client that is not accepted", tlsOf(own, a), with(ca, "ssl.certificate.pem", alien.certPEM(), "ssl.key.pem", alien.keyPEM(t)), "tls_certificate_refused", false, "does not accept"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			b := c.broker(t)
 			topic := b.topic(1)
 			s := client(t, nil, c.configs)

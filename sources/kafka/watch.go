@@ -130,7 +130,8 @@ func (w *watcher) judge(f *graphmill.Fault) {
 	}
 	w.suspect = f
 	w.seen++
-	if time.Since(w.looked) >= slowLook {
+	// A login that was refused is not tried again: another look would tell the same.
+	if time.Since(w.looked) >= slowLook || f.Code == codeAuth {
 		w.seen++
 	}
 	w.sure = nil
