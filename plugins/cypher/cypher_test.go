@@ -132,7 +132,7 @@ func TestSettingsErrors(t *testing.T) {
 		want      string
 	}{
 		{"none", nil, "the setting query is missing: the Cypher to run for each message, such as {'query': 'MERGE (u:User {id: $event.userId})"},
-		{"another name", graphmill.Settings{"qeury": "RETURN 1"}, `unknown setting "qeury"; there are: query, big_integers, tombstones`},
+		{"another name", graphmill.Settings{"qeury": "RETURN 1"}, `unknown setting "qeury", did you mean query?; there are: query, big_integers, tombstones`},
 		{"empty", graphmill.Settings{"query": " "}, "setting query: it is empty"},
 		{"over 1 MiB", graphmill.Settings{"query": strings.Repeat("x", 1<<20+1)}, "setting query: it is longer than 1 MiB"},
 		{"no UTF-8", graphmill.Settings{"query": "RETURN '\xff'"}, "setting query: it is not UTF-8"},

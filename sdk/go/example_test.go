@@ -105,5 +105,5 @@ func ExampleSettings_Only() {
 	// Output:
 	// User 100
 	// <nil>
-	// unknown setting "lable"; there are: label, limit
+	// unknown setting "lable", did you mean label?; there are: label, limit
 }

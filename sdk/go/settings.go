@@ -27,8 +27,8 @@ var takeSettings = func(s Settings) error {
 	return nil
 }
 
-// Only checks that there are no settings but the named ones. The error names
-// those that there are.
+// Only checks that there are no settings but the named ones. The error names the one
+// that was most likely meant, and those that there are.
 func (s Settings) Only(names ...string) error {
 	known := make(map[string]bool, len(names))
 	list := ""
@@ -41,10 +41,37 @@ func (s Settings) Only(names ...string) error {
 	}
 	for name := range s {
 		if !known[name] {
-			return errors.New("unknown setting " + strconv.Quote(clip(name)) + "; there are: " + list)
+			text := "unknown setting " + strconv.Quote(clip(name))
+			if near := nearest(name, names); near != "" {
+				text += ", did you mean " + near + "?"
+			}
+			return errors.New(text + "; there are: " + list)
 		}
 	}
 	return nil
+}
+
+// nearest returns the name that a mistyped one most likely stands for, or "".
+func nearest(given string, names []string) string {
+	best, least := "", min(3, (len(given)+2)/3)+1
+	for _, name := range names {
+		if d := typos(given, name, least); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// typos counts the bytes that were inserted, left out or changed between two names, as
+// far as there are fewer than enough.
+func typos(a, b string, enough int) int {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	if a == "" || b == "" || enough <= 1 {
+		return len(a) + len(b)
+	}
+	return 1 + min(typos(a[1:], b, enough-1), typos(a, b[1:], enough-1), typos(a[1:], b[1:], enough-1))
 }
 
 // Choice returns a setting that must be one of several words, the first of which
