@@ -41,7 +41,7 @@ or this program, or that of --sdk.`,
 		if err != nil {
 			return err
 		}
-		printPlugin(a.out, cfg.Dir, plugin)
+		printPlugin(a.out, calledFrom(os.Args[0], cfg.Dir), cfg.Dir, plugin)
 		return nil
 	}
 	return cmd
@@ -72,19 +72,35 @@ func searchPlaces() []string {
 	return places
 }
 
-func printPlugin(w io.Writer, dir string, p scaffold.Plugin) {
+// calledFrom returns what calls this program from dir: the name by which it was called
+// if that is looked for in the PATH, else a path, relative where the given one is.
+func calledFrom(program, dir string) string {
+	if !strings.ContainsRune(program, filepath.Separator) || filepath.IsAbs(program) {
+		return program
+	}
+	if absolute, err := filepath.Abs(dir); err == nil {
+		if wd, err := os.Getwd(); err == nil {
+			if relative, err := filepath.Rel(absolute, filepath.Join(wd, program)); err == nil {
+				return relative
+			}
+		}
+	}
+	return program
+}
+
+func printPlugin(w io.Writer, program, dir string, p scaffold.Plugin) {
 	fmt.Fprintf(w, "wrote the plugin %s:\n", p.Name)
 	for _, name := range p.Files {
 		fmt.Fprintf(w, "  %s\n", filepath.Join(dir, name))
 	}
 	fmt.Fprintf(w, `
 next:
-  cd %s
+  cd %[1]s
   make
-  graphmill run %[2]s.wasm --messages messages.jsonl
-  graphmill module push %[2]s %[2]s.wasm
+  %[2]s run %[3]s.wasm --messages messages.jsonl
+  %[2]s module push %[3]s %[3]s.wasm
 README.md there goes on to a stream.
-`, shellWord(dir), p.Name)
+`, shellWord(dir), shellWord(program), p.Name)
 }
 
 // shellWord quotes what a shell would not take as one word.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,16 +18,20 @@ func TestNewPluginIsBuiltByMakeAndRunsOnItsMessages(t *testing.T) {
 	c := newCLI(t)
 	out := c.must(t, "new", "go", "people-plugin", "--sdk", sdk)
 	require.Contains(t, out, "wrote the plugin people-plugin:\n  people-plugin/main.go\n")
-	require.Contains(t, out, "  cd people-plugin\n  make\n  graphmill run people-plugin.wasm --messages messages.jsonl\n")
+	_, next, _ := strings.Cut(out, "next:\n")
+	require.Equal(t, "  cd people-plugin\n  make\n  "+program+" run people-plugin.wasm --messages messages.jsonl\n"+
+		"  "+program+" module push people-plugin people-plugin.wasm\nREADME.md there goes on to a stream.\n", next)
 
+	// The steps as they are printed, up to the one that needs a server.
+	steps, _, _ := strings.Cut(next, "  "+program+" module push")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	build := exec.CommandContext(ctx, "make", "-C", filepath.Join(c.dir, "people-plugin"))
-	build.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOPROXY=off")
-	text, err := build.CombinedOutput()
+	follow := exec.CommandContext(ctx, "sh", "-ec", steps)
+	follow.Dir = c.dir
+	follow.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOPROXY=off", "HOME="+t.TempDir(), "GOCACHE="+goCache(t))
+	text, err := follow.CombinedOutput()
 	require.NoError(t, err, "%s", text)
-
-	out = c.must(t, "run", "people-plugin/people-plugin.wasm", "--messages", "people-plugin/messages.jsonl")
+	out = string(text)
 	require.Contains(t, out, "3 messages, 2 statements, 1 failure")
 	require.Contains(t, out, `{"city":"London","name":"Ada","userId":7}`)
 	require.Contains(t, out, `failed: field "userId" is missing`)
@@ -84,4 +89,26 @@ func TestDirectoryToChangeIntoIsOneWordOfTheShell(t *testing.T) {
 	} {
 		require.Equal(t, want, shellWord(dir))
 	}
+}
+
+func TestNewPrintsAPathThatWorksFromThePlugin(t *testing.T) {
+	wd, err := os.Getwd()
+	require.NoError(t, err)
+	for _, test := range []struct{ about, program, dir, want string }{
+		{"found in the PATH", "graphmill", "people", "graphmill"},
+		{"an absolute path", "/opt/graphmill", "people", "/opt/graphmill"},
+		{"a path of a clone", "bin/graphmill", "people", "../bin/graphmill"},
+		{"in the working directory", "./graphmill", "a/b", "../../graphmill"},
+		{"a plugin elsewhere", "bin/graphmill", filepath.Dir(wd), filepath.Base(wd) + "/bin/graphmill"},
+	} {
+		require.Equal(t, test.want, calledFrom(test.program, test.dir), test.about)
+	}
+}
+
+// goCache is the Go command's cache, which a home of its own would hide.
+func goCache(t *testing.T) string {
+	t.Helper()
+	text, err := exec.Command("go", "env", "GOCACHE").Output()
+	require.NoError(t, err)
+	return strings.TrimSpace(string(text))
 }

@@ -45,8 +45,8 @@ func (p *plan) readObject(r *json.Reader, line []byte, prefix string) error {
 		case json.EndObject:
 			return nil
 		}
-		name := prefix + string(r.Text())
-		if name == prefix {
+		name := p.name(prefix, r.Text())
+		if len(name) == len(prefix) {
 			return errors.New("a field has an empty name, which no property can have")
 		}
 		start := r.Offset()
@@ -84,3 +84,21 @@ func (p *plan) readObject(r *json.Reader, line []byte, prefix string) error {
 const maxDepth = 64
 
 func quote(name string) string { return strconv.Quote(clip(name)) }
+
+// maxNames bounds the names that are remembered.
+const maxNames = 1000
+
+// name returns the name of a field, whose text is good until the next token only. The
+// same few come with every object: they are made once.
+func (p *plan) name(prefix string, text []byte) string {
+	p.scratch = append(append(p.scratch[:0], prefix...), text...)
+	if name, ok := p.names[string(p.scratch)]; ok {
+		return name
+	}
+	if len(p.names) >= maxNames {
+		clear(p.names)
+	}
+	name := string(p.scratch)
+	p.names[name] = name
+	return name
+}

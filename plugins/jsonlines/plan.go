@@ -29,9 +29,12 @@ type plan struct {
 	queries map[string]*graphmill.Query // by label in backticks
 	remove  *graphmill.Query
 
+	names map[string]string // of fields seen before, see name
+
 	// Of the line in hand, kept for the next one.
-	fields []field
-	found  []int // by key: the number of its field, -1 if there is none
+	fields  []field
+	found   []int // by key: the number of its field, -1 if there is none
+	scratch []byte
 }
 
 // newPlan reads the settings.
@@ -39,7 +42,7 @@ func newPlan(s graphmill.Settings) (*plan, error) {
 	if err := s.Only("label", "label_field", "key", "take", "leave", "rename", "null", "nested", "separator", "big_integers", "tombstones", "message_key"); err != nil {
 		return nil, err
 	}
-	p := &plan{labelField: s["label_field"], separator: ".", queries: map[string]*graphmill.Query{}}
+	p := &plan{labelField: s["label_field"], separator: ".", queries: map[string]*graphmill.Query{}, names: map[string]string{}}
 	if label, ok := s["label"]; ok {
 		var err error
 		if p.label, err = quoted(label); err != nil {

@@ -16,19 +16,14 @@ import (
 	"github.com/graphmill/graphmill/sdk/go/json"
 )
 
+var rating = json.NewShape(
+	json.Int("userId"), json.Int("movieId"), json.OptText("title"), json.Float("rating"))
+
 var rated = graphmill.NewQuery(
 	`MERGE (u:User {id: $userId}) `+
 		`MERGE (m:Movie {id: $movieId}) ON CREATE SET m.title = $title `+
 		`MERGE (u)-[r:RATED]->(m) SET r.rating = $rating`,
-	"userId", "movieId", "title", "rating")
-
-var (
-	rating  json.Shape
-	userID  = rating.Int("userId")
-	movieID = rating.Int("movieId")
-	stars   = rating.Float("rating")
-	title   = rating.OptText("title")
-)
+	rating.Names()...)
 
 //go:wasmexport transform
 func transform(batch graphmill.Request) graphmill.Response {
@@ -36,19 +31,9 @@ func transform(batch graphmill.Request) graphmill.Response {
 }
 
 func rate(m graphmill.Message, out graphmill.Output) error {
-	payload := m.Payload()
-	if payload == nil {
-		return nil
+	if m.Payload() != nil {
+		out.Fields(rated, rating, m.Payload())
 	}
-	var event json.Object
-	if err := event.Parse(&rating, payload); err != nil {
-		return err
-	}
-	out.Statement(rated).
-		Int(event.Int(userID)).
-		Int(event.Int(movieID)).
-		Text(event.Text(title)).
-		Float(event.Float(stars))
 	return nil
 }
 

@@ -11,13 +11,9 @@
 //		"github.com/graphmill/graphmill/sdk/go/json"
 //	)
 //
-//	var seen = graphmill.NewQuery(`MERGE (u:User {id: $id}) SET u.name = $name`, "id", "name")
+//	var user = json.NewShape(json.Int("id"), json.OptText("name"))
 //
-//	var (
-//		user json.Shape
-//		id   = user.Int("id")
-//		name = user.OptText("name")
-//	)
+//	var seen = graphmill.NewQuery(`MERGE (u:User {id: $id}) SET u.name = $name`, user.Names()...)
 //
 //	//go:wasmexport transform
 //	func transform(batch graphmill.Request) graphmill.Response {
@@ -25,11 +21,7 @@
 //	}
 //
 //	func mergeUser(m graphmill.Message, out graphmill.Output) error {
-//		var event json.Object
-//		if err := event.Parse(&user, m.Payload()); err != nil {
-//			return err
-//		}
-//		out.Statement(seen).Int(event.Int(id)).Text(event.Text(name))
+//		out.Fields(seen, user, m.Payload())
 //		return nil
 //	}
 //

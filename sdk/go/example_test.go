@@ -46,6 +46,59 @@ func ExamplePerMessage() {
 	_ = transform
 }
 
+// A handler that gives the fields of a document as they are: the shortest form, and the
+// fastest.
+func ExampleOutput_Fields() {
+	sensor := json.NewShape(json.Text("id"), json.OptFloat("celsius"), json.OptInt("battery"))
+	measured := graphmill.NewQuery(`MERGE (s:Sensor {id: $id}) SET s.celsius = $celsius, s.battery = $battery`, sensor.Names()...)
+
+	measure := func(m graphmill.Message, out graphmill.Output) error {
+		if m.Payload() != nil {
+			out.Fields(measured, sensor, m.Payload())
+		}
+		return nil
+	}
+	transform := func(batch graphmill.Request) graphmill.Response {
+		return graphmill.PerMessage(batch, measure)
+	}
+	_ = transform
+}
+
+// More values than those of the document: they follow in the order of the query's names.
+func ExampleStatement_Fields() {
+	sensor := json.NewShape(json.Text("id"), json.OptFloat("celsius"))
+	measured := graphmill.NewQuery(`MERGE (s:Sensor {id: $id}) SET s.celsius = $celsius, s.at = datetime({epochMillis: $at})`,
+		append(sensor.Names(), "at")...)
+	handle := func(m graphmill.Message, out graphmill.Output) error {
+		out.Statement(measured).Fields(sensor, m.Payload()).Int(m.Timestamp())
+		return nil
+	}
+	_ = handle
+}
+
+// A handler that looks at fields before it gives them. Optional ones are given as they
+// are asked for.
+func ExampleStatement_OptInt() {
+	var (
+		person json.Shape
+		name   = person.Text("name")
+		age    = person.OptInt("age")
+	)
+	seen := graphmill.NewQuery(`MERGE (p:Person {name: $name}) SET p.age = $age`, "name", "age")
+	handle := func(m graphmill.Message, out graphmill.Output) error {
+		var event json.Object
+		if err := event.Parse(&person, m.Payload()); err != nil {
+			return err
+		}
+		if len(event.Text(name)) == 0 {
+			return nil // a message without a statement is dropped
+		}
+		out.Statement(seen).Text(event.Text(name)).OptInt(event.OptInt(age))
+		return nil
+	}
+	_ = handle
+}
+
 // A handler of whole batches. Here it counts, so that a node that many messages touch
 // is written once a batch.
 func ExamplePerBatch() {

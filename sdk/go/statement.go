@@ -57,6 +57,33 @@ func (s Statement) Float(v float64) Statement {
 	return s
 }
 
+// OptInt gives an integer, or null if there is none. It takes what json.Object.OptInt
+// returns as it is:
+//
+//	out.Statement(q).OptInt(event.OptInt(age))
+func (s Statement) OptInt(v int64, there bool) Statement {
+	if !there {
+		return s.Null()
+	}
+	return s.Int(v)
+}
+
+// OptFloat gives a float, or null if there is none.
+func (s Statement) OptFloat(v float64, there bool) Statement {
+	if !there {
+		return s.Null()
+	}
+	return s.Float(v)
+}
+
+// OptBool gives a boolean, or null if there is none.
+func (s Statement) OptBool(v, there bool) Statement {
+	if !there {
+		return s.Null()
+	}
+	return s.Bool(v)
+}
+
 // String gives a string, which must be UTF-8.
 func (s Statement) String(v string) Statement {
 	s.r.string(s.generation, v)

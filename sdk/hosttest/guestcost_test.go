@@ -151,4 +151,3 @@ func median(values []float64) (median, low, high float64) {
 	at := func(rank float64) float64 { return v[int(min(max(rank, 0), n-1))] }
 	return at(n / 2), at(n/2 - half), at(n/2 + half)
 }
-

@@ -2,7 +2,10 @@ package hosttest_test
 
 import (
 	"bytes"
+	"fmt"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,6 +40,41 @@ func TestBatchesOfTheLargestSizeFit(t *testing.T) {
 				require.Len(t, out.Statements[999].Values[0], kib<<10)
 				t.Logf("%d KiB a message: %d KiB of memory", kib, i.Memory()>>10)
 			}
+		})
+	}
+}
+
+// Case 24: a Go module over a great many messages. Its collector gets its turn at the
+// end of each batch, or the memory would grow by each message's garbage.
+func TestCase24MemoryStaysFlatOverAMillionMessages(t *testing.T) {
+	for _, c := range []struct {
+		dir      string
+		settings map[string]string
+		batches  int
+	}{
+		{"testdata/garbage", nil, 90}, // four times as much garbage as there are messages
+		{"../../plugins/jsonlines", map[string]string{"label": "User", "key": "userId"}, 10},
+	} {
+		t.Run(filepath.Base(c.dir), func(t *testing.T) {
+			i := start(t, load(t, build(t, c.dir)), wasmhost.InstanceConfig{Function: "transform", Settings: c.settings, TimeLimit: time.Minute})
+			const size = 10_000
+			messages := make([]graphmill.Message, size)
+			for k := range messages {
+				messages[k] = graphmill.Message{Topic: "t", Offset: int64(k), BrokerTime: -1,
+					Payload: fmt.Appendf(nil, `{"userId":%d,"title":"Amélie %d","rating":%d.5}`, k*31, k, k%5)}
+			}
+			rows, warmed := 0, int64(0)
+			for batch := range c.batches {
+				out, err := i.Transform(t.Context(), graphmill.SourceKafka, messages)
+				require.NoError(t, err)
+				require.Empty(t, out.Failures)
+				if rows += len(out.Statements); batch == c.batches/3 {
+					warmed = i.Memory()
+				}
+			}
+			require.Equal(t, size*c.batches, rows)
+			t.Logf("%d messages: %d KiB of memory, %d KiB after a third of them", rows, i.Memory()>>10, warmed>>10)
+			require.Equal(t, warmed, i.Memory(), "it is not flat")
 		})
 	}
 }

@@ -76,3 +76,32 @@ func TestCypher(t *testing.T) {
 		}
 	})
 }
+
+func TestJSONLines(t *testing.T) {
+	m := load(t, build(t, "../../plugins/jsonlines"))
+	require.Equal(t, []string{"nodes", "transform"}, m.Transformations())
+
+	t.Run("objects, tombstones and lines", func(t *testing.T) {
+		i := start(t, m, wasmhost.InstanceConfig{Function: "nodes", Settings: map[string]string{"label": "User`s", "key": "userId", "tombstones": "delete", "message_key": "integer"}})
+		messages := payloads(`{"userId":7,"name":"Ada","tags":["a","b"],"gone":null}`, "{\"userId\":8}\n{\"userId\":9,\"score\":1.5}", "", "{\"userId\":1}\n{\"userId\":}")
+		messages[2].Payload, messages[2].Key = nil, []byte("7")
+		out, err := i.Transform(t.Context(), graphmill.SourceKafka, messages)
+		require.NoError(t, err)
+		require.Equal(t, []graphmill.Failure{{Message: 3, Text: "line 2: not JSON: a value should stand at byte 10"}}, out.Failures)
+		require.Len(t, out.Statements, 4)
+		require.Equal(t, "MERGE (n:`User``s` {`userId`: $key1}) SET n += $props", out.Statements[0].Query.Text)
+		require.Equal(t, map[string]any{"key1": int64(7), "props": map[string]any{"name": "Ada", "tags": []any{"a", "b"}, "gone": nil}}, out.Statements[0].Parameters())
+		require.Equal(t, map[string]any{"key1": int64(9), "props": map[string]any{"score": 1.5}}, out.Statements[2].Parameters())
+		require.Same(t, out.Statements[0].Query, out.Statements[2].Query, "or the statements would not be sent as one")
+		require.Equal(t, "MATCH (n:`User``s` {`userId`: $key1}) DETACH DELETE n", out.Statements[3].Query.Text)
+		require.Equal(t, map[string]any{"key1": int64(7)}, out.Statements[3].Parameters())
+	})
+
+	t.Run("a setting that is refused", func(t *testing.T) {
+		_, err := m.Instantiate(t.Context(), wasmhost.InstanceConfig{Function: "nodes", Settings: map[string]string{"lable": "User"}})
+		var f *graphmill.Fault
+		require.ErrorAs(t, err, &f)
+		require.Equal(t, graphmill.FaultSetup, f.Class)
+		require.Contains(t, f.Text, `unknown setting "lable", did you mean label?`)
+	})
+}

@@ -29,6 +29,10 @@ func BenchmarkCypher(b *testing.B) {
 	}
 }
 
+func BenchmarkJSONLines(b *testing.B) {
+	benchmark(b, "../../plugins/jsonlines", wasmhost.InstanceConfig{Function: "nodes", Settings: map[string]string{"label": "Rating", "key": "userId,movieId"}})
+}
+
 // benchmark runs batches of 1,000 ratings.
 func benchmark(b *testing.B, dir string, cfg wasmhost.InstanceConfig) {
 	i := start(b, load(b, build(b, dir)), cfg)
