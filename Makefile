@@ -16,7 +16,7 @@ RUN_FLAG   = $(if $(RUN),-run '$(RUN)')
 E2E        = $(GO) test -tags e2e -count=1 -p 1 -v $(RUN_FLAG)
 
 .DEFAULT_GOAL := help
-.PHONY: help build plugins test race e2e e2e-full bench demo lint generate clean
+.PHONY: help build plugins test race e2e e2e-full bench bench-sdk demo lint generate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ e2e-full: ## e2e at full size, with the long tests; RUN=regex
 
 bench: build plugins ## rows a second in a real Neo4j, against hand-written code
 	$(GO) run ./integration/bench
+
+bench-sdk: ## what the Go SDK costs a guest, against one written without it; no services
+	$(GO) test -run '^$$' -bench GuestCost -benchtime 2000x ./sdk/hosttest
 
 demo: ## 10,000 ratings from a broker into a graph; DEMO_ONCE=1 ends it by itself
 	$(GO) run ./integration/demo
