@@ -52,9 +52,15 @@ var (
 	r          rating
 )
 
+// abiVersion1 is the marker of the ABI.
+//
+//lint:ignore U1000 the host calls it
 //go:wasmexport graphmill_abi_v1
 func abiVersion1() {}
 
+// alloc returns the one input buffer.
+//
+//lint:ignore U1000 the host calls it
 //go:wasmexport graphmill_alloc
 func alloc(size uint32) unsafe.Pointer {
 	if uint32(cap(input)) < size {
@@ -63,6 +69,9 @@ func alloc(size uint32) unsafe.Pointer {
 	return unsafe.Pointer(unsafe.SliceData(input))
 }
 
+// transform answers one batch.
+//
+//lint:ignore U1000 the host calls it
 //go:wasmexport transform
 func transform(address unsafe.Pointer, length uint32) uint64 {
 	frame := unsafe.Slice((*byte)(address), length)

@@ -13,6 +13,9 @@ var rated = graphmill.NewQuery(
 	`MERGE (u:User {id: $userId}) MERGE (m:Movie {title: $title}) MERGE (u)-[r:RATED]->(m) SET r.rating = $rating`,
 	rating.Names()...)
 
+// transform answers one batch.
+//
+//lint:ignore U1000 the host calls it
 //go:wasmexport transform
 func transform(batch graphmill.Request) graphmill.Response {
 	return graphmill.PerMessage(batch, rate)
