@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -148,10 +149,26 @@ does not export.`,
 		}
 		return out.print(m, func(w io.Writer) error {
 			fmt.Fprintf(w, "%s version %d is active; running streams take it at their next batch\n", m.Name, m.Version)
+			c.tellFailedStreams(cmd.Context(), w, m.Name)
 			return nil
 		})
 	}
 	return cmd
+}
+
+// tellFailedStreams says what to do for the streams that a new version may have
+// cured: they do not start by themselves. The command is done already, so that
+// nothing is said where that cannot be found out.
+func (c *client) tellFailedStreams(ctx context.Context, w io.Writer, module string) {
+	var m api.ModuleVersions
+	if err := c.call(ctx, http.MethodGet, apiPath("modules", module), nil, &m); err != nil {
+		return
+	}
+	for _, u := range m.Streams {
+		if u.State == graphmill.StateFailed {
+			fmt.Fprintf(w, "stream %s has failed and takes this version when it is started: graphmill stream start %s\n", u.Stream, u.Stream)
+		}
+	}
 }
 
 // parseVersion reads the number of a version.

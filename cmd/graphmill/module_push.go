@@ -36,6 +36,9 @@ version that they have, until 'graphmill module rollback NAME VERSION'.`,
 		}
 		return out.print(pushed, func(w io.Writer) error {
 			printPushed(w, &pushed)
+			if pushed.Active {
+				c.tellFailedStreams(cmd.Context(), w, pushed.Name)
+			}
 			return nil
 		})
 	}

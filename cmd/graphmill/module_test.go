@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
 )
 
@@ -66,6 +67,20 @@ func TestVersionsAreShownRolledBackAndRemoved(t *testing.T) {
 	for _, args := range [][]string{{"rm", "loop"}, {"rollback", "loop"}} {
 		require.Contains(t, c.run(t, "", append([]string{"module"}, args...)...).err, "lies beside the program")
 	}
+}
+
+func TestStreamsThatHaveFailedAreNamedWhereAVersionMayCureThem(t *testing.T) {
+	c := newCLI(t)
+	c.dev(t, "--limit-time", "50ms")
+	c.must(t, "module", "push", "loop", c.loopVersion(t, 0))
+	require.Equal(t, exitDone, c.run(t, "x\n", "produce", "events").status)
+	c.must(t, "stream", "create", "slow", "--topics", "events", "--transform", "loop", "--start-from", "earliest", "--batch-interval", "1ms")
+	c.must(t, "stream", "start", "slow")
+	require.Eventually(t, func() bool { return c.status(t, "slow").Status.State == graphmill.StateFailed }, 30*time.Second, 50*time.Millisecond)
+	const told = "stream slow has failed and takes this version when it is started: graphmill stream start slow\n"
+	require.Contains(t, c.must(t, "module", "push", "loop", c.loopVersion(t, 1)), told)
+	require.Contains(t, c.must(t, "module", "rollback", "loop"), told)
+	require.NotContains(t, c.must(t, "module", "push", "loop", c.loopVersion(t, 2), "--no-activate"), "has failed")
 }
 
 func TestVerifyTellsWhatIsWrongWithAFile(t *testing.T) {
@@ -185,4 +200,3 @@ func TestNumbersAndTheirThings(t *testing.T) {
 	printPushed(&b, &api.PushedModule{})
 	require.NotContains(t, b.String(), "1 transformations")
 }
-
