@@ -3,10 +3,13 @@ package stack
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -27,6 +30,9 @@ type Neo4jConfig struct {
 	// Settings are settings of neo4j.conf; they win over ours. The database
 	// refuses to start with one it does not know.
 	Settings map[string]string
+	// TLS makes Bolt speak TLS only, with a certificate that CAFile's authority
+	// has signed for localhost. URI then has the scheme bolt+ssc.
+	TLS bool
 	// Detached lets the database outlive this program (see Down). It needs a Dir.
 	Detached bool
 }
@@ -36,6 +42,7 @@ type Neo4jConfig struct {
 type Neo4j struct {
 	*Server
 	password string
+	tls      bool
 }
 
 const (
@@ -56,11 +63,20 @@ func StartNeo4j(ctx context.Context, cfg Neo4jConfig) (*Neo4j, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Neo4j{Server: s}
+	n := &Neo4j{Server: s, tls: cfg.TLS}
 	if err := n.readPassword(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.configure = func(s *Server) error { return n.writeConf(cfg.Settings) }
+	s.configure = func(s *Server) error {
+		settings := maps.Clone(cfg.Settings)
+		if n.tls {
+			var err error
+			if settings, err = n.withTLS(settings); err != nil {
+				return err
+			}
+		}
+		return n.writeConf(settings)
+	}
 	s.prepare = func(context.Context, *Server) error { return os.RemoveAll(s.path(dataDir)) }
 	s.ready = "READY"
 	s.answers = n.ping
@@ -71,8 +87,19 @@ func StartNeo4j(ctx context.Context, cfg Neo4jConfig) (*Neo4j, error) {
 	return n, nil
 }
 
-// URI returns the address of the database, with the scheme bolt.
-func (n *Neo4j) URI() string { return "bolt://" + loopback(n.state.Ports[portBolt]) }
+// URI returns the address of the database, with the scheme bolt or, where it
+// speaks TLS, bolt+ssc.
+func (n *Neo4j) URI() string {
+	scheme := "bolt://"
+	if n.tls {
+		scheme = "bolt+ssc://"
+	}
+	return scheme + loopback(n.state.Ports[portBolt])
+}
+
+// CAFile returns the path of the authority's certificate, where the database
+// speaks TLS.
+func (n *Neo4j) CAFile() string { return n.path(caFile) }
 
 // User returns the name of the one user.
 func (n *Neo4j) User() string { return "neo4j" }
@@ -117,6 +144,40 @@ func (n *Neo4j) readPassword() error {
 	}
 	n.password = strings.TrimSpace(string(b))
 	return nil
+}
+
+// withTLS makes a certificate and adds the settings for it. Neo4j wants key and
+// certificate in files of their own.
+func (n *Neo4j) withTLS(settings map[string]string) (map[string]string, error) {
+	const keyFile, certFile = "bolt.key", "bolt.crt"
+	a, err := newAuthority("graphmill test authority", time.Now())
+	if err != nil {
+		return nil, err
+	}
+	both, err := a.issue(func(c *x509.Certificate) {
+		c.Subject.CommonName = "localhost"
+		c.DNSNames = []string{"localhost"}
+		c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	key, certificates := pem.Decode(both)
+	for name, content := range map[string][]byte{caFile: a.pem, keyFile: pem.EncodeToMemory(key), certFile: certificates} {
+		if err := os.WriteFile(n.path(name), content, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	all := map[string]string{
+		"server.bolt.tls_level":                   "REQUIRED",
+		"dbms.ssl.policy.bolt.enabled":            "true",
+		"dbms.ssl.policy.bolt.base_directory":     n.path("."),
+		"dbms.ssl.policy.bolt.private_key":        keyFile,
+		"dbms.ssl.policy.bolt.public_certificate": certFile,
+		"dbms.ssl.policy.bolt.client_auth":        "NONE",
+	}
+	maps.Copy(all, settings)
+	return all, nil
 }
 
 func (n *Neo4j) writeConf(settings map[string]string) error {

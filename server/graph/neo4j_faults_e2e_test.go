@@ -23,7 +23,14 @@ func (db *database) testMetadata(t *testing.T) {
 	require.NoError(t, err)
 	done := make(chan error)
 	go func() {
-		_, err := db.sink.Execute(t.Context(), work(plainly("MATCH (l:Lock) SET l.mine = true", 0)))
+		w := work(plainly("MATCH (l:Lock) SET l.mine = true", 0))
+		w.Stream, w.Attempt, w.Module = "größte 'Ströme'", 7, graphmill.ModuleVersion{Name: "movies", Version: 3}
+		for i := range 1000 { // more positions than metadata may hold
+			at := graphmill.TopicPartition{Topic: "ratings", Partition: int32(i + 10)}
+			w.First = append(w.First, graphmill.Position{TopicPartition: at, Offset: 1 << 40})
+			w.Last = append(w.Last, graphmill.Position{TopicPartition: at, Offset: 1<<40 + 1000})
+		}
+		_, err := db.sink.Execute(t.Context(), w)
 		done <- err
 	}()
 	var seen [][]any
@@ -32,7 +39,11 @@ func (db *database) testMetadata(t *testing.T) {
 		return len(seen) == 1
 	})
 	t.Logf("SHOW TRANSACTIONS: %v", seen)
-	require.Equal(t, map[string]any{"app": "graphmill", "stream": "s", "positions": "ratings/2:100-100"}, seen[0][0])
+	got := seen[0][0].(map[string]any)
+	require.Contains(t, got["positions"], "ratings/2:100-100, ratings/10:1099511627776-1099511628775, ")
+	require.Regexp(t, ` and \d+ more$`, got["positions"])
+	delete(got, "positions")
+	require.Equal(t, map[string]any{"app": "graphmill", "stream": "größte 'Ströme'", "module": "movies version 3", "attempt": int64(7)}, got)
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.NoError(t, <-done)
 }
@@ -55,13 +66,14 @@ func (db *database) testFaults(t *testing.T) {
 		{"too long for an index", nil, rows("CREATE (:U {id: $k})", map[string]any{"k": strings.Repeat("x", 40_000)}), message, "message", "Neo.DatabaseError.Statement.ExecutionFailed", 0},
 		{"time zone without a name", nil, rows("CREATE (:C {t: $t})", map[string]any{"t": time.Now().In(time.FixedZone("nowhere", 7))}), message, "message", "Neo.ClientError", 0},
 		{"schema and data together", nil, []graphmill.Statement{plainly("CREATE (:C)", 0), plainly("CREATE INDEX c IF NOT EXISTS FOR (c:C) ON (c.k)", 1)}, message, "message", "ForbiddenDueToTransactionType", 1},
-		{"subquery in transactions", nil, []graphmill.Statement{plainly("CALL () { CREATE (:C) } IN TRANSACTIONS", 2)}, message, "message", "TransactionStartFailed", 2},
 		{"unknown procedure", nil, []graphmill.Statement{plainly("CALL no.such()", 2)}, message, "message", "ProcedureNotFound", 2},
 		{"memory of a transaction", nil, []graphmill.Statement{plainly("UNWIND range(1, 500000) AS i CREATE (:Big {i: i, s: 'x' + i})", 2)}, tooBig, "too_big", "MemoryPoolOutOfMemory", 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			db.wipe(t, tc.setUp...)
-			_, err := db.sink.Execute(t.Context(), work(tc.statements...))
+			db.wipe(t, append([]string{"CREATE CONSTRAINT u IF NOT EXISTS FOR (u:U) REQUIRE u.id IS UNIQUE"}, tc.setUp...)...)
+			w := work(tc.statements...)
+			w.Allow = []string{graphmill.AllowSchema}
+			_, err := db.sink.Execute(t.Context(), w)
 			f := faultOf(t, err)
 			t.Log(f)
 			require.Equal(t, tc.class, f.Class)
@@ -83,38 +95,6 @@ func (db *database) blocked(t *testing.T, words string) {
 		return len(db.ask(t, "SHOW TRANSACTIONS YIELD currentQuery, status WHERE currentQuery CONTAINS $w AND status STARTS WITH 'Blocked' RETURN status",
 			map[string]any{"w": words})) > 0
 	})
-}
-
-func (db *database) testDeadlock(t *testing.T) {
-	db.wipe(t, "CREATE (:A), (:B)")
-	for attempt := range 10 {
-		session := db.driver.NewSession(t.Context(), neo4j.SessionConfig{})
-		tx, err := session.BeginTransaction(t.Context())
-		require.NoError(t, err)
-		_, err = tx.Run(t.Context(), "MATCH (b:B) SET b.other = 1", nil)
-		require.NoError(t, err)
-		ours := make(chan error)
-		go func() {
-			_, err := db.sink.Execute(t.Context(), work(plainly("MATCH (a:A) SET a.ours = 1", 0), plainly("MATCH (b:B) SET b.ours = 1", 1)))
-			ours <- err
-		}()
-		db.blocked(t, "b.ours")
-		_, theirs := tx.Run(t.Context(), "MATCH (a:A) SET a.other = 1", nil) // closes the circle
-		if theirs == nil {
-			require.NoError(t, tx.Commit(t.Context()))
-		}
-		session.Close(t.Context())
-		if err := <-ours; err != nil {
-			f := faultOf(t, err)
-			t.Log(f)
-			require.Equal(t, transient, f.Class)
-			require.Equal(t, "conflict", f.Code)
-			require.False(t, f.Outage)
-			return
-		}
-		require.Error(t, theirs, "attempt %d: one of the two is the victim", attempt)
-	}
-	t.Skip("the other transaction was the victim each time")
 }
 
 func (db *database) testTimeout(t *testing.T) {
@@ -167,28 +147,44 @@ func (db *database) testTerminated(t *testing.T) {
 	require.NoError(t, tx.Rollback(t.Context()))
 }
 
+func wrongPassword(c *graph.Config) { c.Password = "wrong" }
+
+// address is host and port of the database, which speaks TLS only.
+func (db *database) address() string { return strings.TrimPrefix(db.URI(), "bolt+ssc://") }
+
 func (db *database) testSetUp(t *testing.T) {
+	right := func(*graph.Config) {}
 	for _, tc := range []struct {
-		name, uri, password, database string
-		class                         graphmill.FaultClass
-		code                          string
+		name, scheme, database string
+		change                 func(*graph.Config)
+		code, text             string // empty: it works
 	}{
-		{"wrong password", db.URI(), "wrong", "", setUp, "auth"},
-		{"wrong password, of a cluster", strings.Replace(db.URI(), "bolt:", "neo4j:", 1), "wrong", "", setUp, "auth"},
-		{"unknown database", db.URI(), db.Password(), "nope", setUp, "database_not_found"},
-		{"unknown database, of a cluster", strings.Replace(db.URI(), "bolt:", "neo4j:", 1), db.Password(), "nope", setUp, "database_not_found"},
-		{"TLS", strings.Replace(db.URI(), "bolt:", "bolt+ssc:", 1), db.Password(), "", transient, "database_unreachable"},
+		{"TLS", "bolt+ssc", "neo4j", right, "", ""},
+		{"TLS with an authority that is known", "bolt+s", "", right, "", ""},
+		{"TLS, of a cluster", "neo4j+ssc", "neo4j", right, "", ""},
+		{"TLS with an authority that is known, of a cluster", "neo4j+s", "neo4j", right, "", ""},
+		{"wrong password", "bolt+ssc", "", wrongPassword, "auth", "Unauthorized"},
+		{"right password", "bolt+ssc", "", right, "", ""}, // three wrong ones in a row lock the account
+		{"wrong password, of a cluster", "neo4j+ssc", "", wrongPassword, "auth", "Unauthorized"},
+		{"unknown database", "bolt+ssc", "nope", right, "database_not_found", "nope"},
+		{"unknown database, of a cluster", "neo4j+ssc", "nope", right, "database_not_found", "nope"},
+		{"no TLS", "bolt", "", right, "tls", "speaks TLS only"},
+		{"no TLS, of a cluster", "neo4j", "", right, "tls", "speaks TLS only"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			sink := openURI(t, tc.uri, func(c *graph.Config) { c.User, c.Password = db.User(), tc.password })
+			sink := openURI(t, tc.scheme+"://"+db.address(), db.login, tc.change)
 			err := sink.Verify(t.Context(), tc.database)
+			if tc.code == "" {
+				require.NoError(t, err)
+				return
+			}
 			t.Log(err)
 			f := faultOf(t, err)
-			require.Equal(t, tc.class, f.Class)
+			require.Equal(t, setUp, f.Class)
 			require.Equal(t, tc.code, f.Code)
+			require.Contains(t, f.Text, tc.text)
 		})
 	}
-	require.NoError(t, openURI(t, strings.Replace(db.URI(), "bolt:", "neo4j:", 1), db.login).Verify(t.Context(), "neo4j"))
 }
 
 func (db *database) testServerIsKilled(t *testing.T) {
