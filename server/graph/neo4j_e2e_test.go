@@ -58,7 +58,7 @@ func TestNeo4j(t *testing.T) {
 	if whole() {
 		t.Run("FloodOfTexts", func(t *testing.T) { flood(t, 100_000) })
 	}
-	t.Run("ServerIsKilled", db.testServerIsKilled)                  // the last: it comes back with other connections
+	t.Run("ServerIsKilled", db.testServerIsKilled) // the last: it comes back with other connections
 }
 
 // whole reports whether tests run at full size (make e2e-full).
