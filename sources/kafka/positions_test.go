@@ -225,6 +225,18 @@ func TestOffsetsAreNotSetBesideAMemberThatHasJustJoined(t *testing.T) {
 	require.Contains(t, e.Text, "quick at 127.0.0.1", "the broker's own refusal has the members looked up")
 }
 
+func TestOffsetsThatTheGroupRefuses(t *testing.T) {
+	b := newFake(t)
+	topic := b.topic(1)
+	for _, answer := range []*kerr.Error{kerr.UnknownMemberID, kerr.IllegalGeneration, kerr.RebalanceInProgress} {
+		t.Run(answer.Message, func(t *testing.T) {
+			b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: answer})
+			_, err := kafka.SetOffsets(t.Context(), b.config(topic), target(t, "earliest"), nil)
+			require.Equal(t, "group_active", refused(t, err).Code)
+		})
+	}
+}
+
 func TestOffsetsWaitForTheCoordinatorAndThenTell(t *testing.T) {
 	t.Parallel()
 	b := newFake(t)
@@ -294,6 +306,7 @@ func TestStartAcceptsATopicThatWasCreatedAnew(t *testing.T) {
 			s, _ = b.open(cfg)
 			got, _ := collect(t, s, 3)
 			require.ElementsMatch(t, []string{"new-0", "new-1", "new-2"}, payloads(got), "every partition from its beginning, though START_FROM is latest")
+			require.Equal(t, "gm1:"+b.id(topic)+":0", b.commits(cfg.Group, topic)[0].Metadata, "so that other members read theirs from the beginning, too")
 			closeSource(t, s)
 
 			cfg.AcceptRecreated = false

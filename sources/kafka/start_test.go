@@ -133,6 +133,24 @@ func TestNewPartitionBeginsAtItsStartAfterAnotherNewOneWasSettled(t *testing.T) 
 	require.EqualValues(t, 0, o.owns()[1].Offset)
 }
 
+// A member has settled the first partition of a topic that is younger than the
+// stream, or that START accepted in place of another: the rest of it is younger
+// too, whoever gets it.
+func TestPartitionsOfAYoungerTopicBeginAtTheirStart(t *testing.T) {
+	b := newBroker(t)
+	topic := b.topic(3)
+	for p := range int32(3) {
+		b.produce(topic, p, "x")
+	}
+	cfg := b.config(topic)
+	b.commit(cfg.Group, topic, 0, 1, "gm1:"+b.id(topic)+":0")
+	_, o := b.open(cfg)
+	require.EqualValues(t, 1, o.owns()[0].Offset)
+	require.EqualValues(t, 0, o.owns()[1].Offset)
+	require.EqualValues(t, 0, o.owns()[2].Offset)
+	require.Equal(t, "gm1:"+b.id(topic)+":0", b.commits(cfg.Group, topic)[2].Metadata)
+}
+
 func TestPositionThatIsLostEndsTheStream(t *testing.T) {
 	for _, c := range []struct {
 		name    string
