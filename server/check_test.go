@@ -36,7 +36,7 @@ func TestCheckDisturbsNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, groups, "no group was made")
 
-	request.From, request.Timeout = "latest", 100*time.Millisecond
+	request.From, request.Timeout = "latest", time.Second
 	_, err = s.CheckStream(t.Context(), "s", request)
 	e := requireCode(t, err, "check_timeout")
 	require.Contains(t, e.Next, "earliest")

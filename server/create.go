@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -45,6 +46,9 @@ func (s *Server) CreateStream(ctx context.Context, spec graphmill.StreamSpec, ch
 		}
 	}
 	warnings := append(notes, s.warnings(ctx, spec)...)
+	if check {
+		warnings = append(warnings, s.groupWarnings(ctx, spec)...)
+	}
 	st, err := s.define(ctx, spec)
 	if err != nil {
 		return StreamInfo{}, err
@@ -150,11 +154,38 @@ func (s *Server) probe(ctx context.Context, spec graphmill.StreamSpec) error {
 	return e
 }
 
+// groupWarnings tells where a new stream will begin whose group has positions
+// already: START_FROM does not count there.
+func (s *Server) groupWarnings(ctx context.Context, spec graphmill.StreamSpec) []string {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CreateTimeout)
+	defer cancel()
+	info, err := s.offsets(ctx, spec)
+	if err != nil {
+		return nil // the stream can be created all the same, and START tells
+	}
+	var at []graphmill.Position
+	for _, p := range info.Partitions {
+		if p.Origin == graphmill.OriginGroup {
+			at = append(at, graphmill.Position{TopicPartition: p.TopicPartition, Offset: p.Offset})
+		}
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("the consumer group %q has positions already: the stream begins at %s there, whatever start_from says; to begin elsewhere: graphmill stream offsets %s --set earliest",
+		spec.ConsumerGroup, positionsText(at), spec.Name)}
+}
+
 // warnings tells what will not work as it is.
 func (s *Server) warnings(ctx context.Context, spec graphmill.StreamSpec) []string {
 	var ws []string
 	if err := s.canTransform(ctx, spec); err != nil {
-		ws = append(ws, fmt.Sprintf("the transformation %s cannot be used yet: %v", spec.Transform, err))
+		text := fmt.Sprintf("the transformation %s cannot be used yet: %v", spec.Transform, err)
+		var e *graphmill.Error
+		if errors.As(err, &e) && e.Next != "" {
+			text += "; " + e.Next
+		}
+		ws = append(ws, text)
 	}
 	return append(ws, s.twinWarnings(spec)...)
 }

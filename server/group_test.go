@@ -31,7 +31,7 @@ func TestStreamsOfOneGroupAndTopicDoNotRunTogether(t *testing.T) {
 	requireCode(t, err, "group_shared")
 }
 
-func TestTwoServersShareAStreamAndLoseNothing(t *testing.T) {
+func TestCase7TwoServersShareAStreamAndLoseNothing(t *testing.T) {
 	w := newWorld(t, 4, boltserver.Options{})
 	one := w.open(nil)
 	w.push(one)

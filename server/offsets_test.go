@@ -118,3 +118,21 @@ func TestAGroupThatWasMovedBeforeACrashCounts(t *testing.T) {
 	w.awaitAcknowledged(s, 2)
 	require.Equal(t, []string{"a", "b", "b"}, w.applied())
 }
+
+func TestCreationTellsWhereAGroupHasPositionsAlready(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	w.create(s, nil)
+	w.produce("a", "b")
+	w.start(s)
+	w.awaitAcknowledged(s, 2)
+	require.NoError(t, s.DeleteStream(t.Context(), "s"))
+	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "obedient.absent", StartFrom: graphmill.StartEarliest}
+	info, err := s.CreateStream(t.Context(), spec, true)
+	require.NoError(t, err)
+	require.Len(t, info.Warnings, 2)
+	require.Contains(t, info.Warnings[0], "it has: loop, transform", "a wrong function is told with what there is")
+	require.Contains(t, info.Warnings[1], "the stream begins at topic/0@2")
+	require.Contains(t, info.Warnings[1], "graphmill stream offsets s --set")
+}

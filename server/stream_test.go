@@ -39,7 +39,7 @@ func TestMessagesBecomeOneTransactionAndAreAcknowledgedAfterIt(t *testing.T) {
 	require.Equal(t, "obedient", st.Module.Name)
 }
 
-func TestABatchOfDroppedMessagesMovesThePosition(t *testing.T) {
+func TestCase9ABatchOfDroppedMessagesMovesThePosition(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	s := w.open(nil)
 	w.push(s)
@@ -52,7 +52,7 @@ func TestABatchOfDroppedMessagesMovesThePosition(t *testing.T) {
 	require.Empty(t, w.bolt.Committed(), "no statement needs no transaction")
 }
 
-func TestABadMessageStopsTheStreamAtItsBatch(t *testing.T) {
+func TestCase25ABadMessageStopsTheStreamAtItsBatch(t *testing.T) {
 	for payload, code := range map[string]string{"fail": "transformation", "panic": "trap"} {
 		t.Run(payload, func(t *testing.T) {
 			w := newWorld(t, 1, boltserver.Options{})
