@@ -16,8 +16,9 @@ import (
 	"github.com/graphmill/graphmill/sdk/go/json"
 )
 
+// The fields in the order in which they mostly stand: that is the fastest.
 var rating = json.NewShape(
-	json.Int("userId"), json.Int("movieId"), json.OptText("title"), json.Float("rating"))
+	json.Int("userId"), json.Int("movieId"), json.Float("rating"), json.OptText("title"))
 
 var rated = graphmill.NewQuery(
 	`MERGE (u:User {id: $userId}) `+
