@@ -108,10 +108,11 @@ func produceLines(ctx context.Context, producer *kafka.Producer, topic, separato
 	}
 }
 
-// notProduced adds where the brokers are named to an outage.
+// notProduced adds where the brokers are named to an outage of which no more is
+// known.
 func notProduced(err error) error {
 	var f *graphmill.Fault
-	if !errors.As(err, &f) || !f.Outage {
+	if !errors.As(err, &f) || f.Code != "broker_unreachable" {
 		return err
 	}
 	told := *f

@@ -4,7 +4,6 @@ import (
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
-	"github.com/youmark/pkcs8"
 	"software.sslmate.com/src/go-pkcs12"
 
 	"github.com/graphmill/graphmill"
@@ -331,52 +329,6 @@ func parseKey(text []byte, password secret) (crypto.PrivateKey, error) {
 		return nil, fmt.Errorf("a %s is not known; convert it with openssl pkcs8 -topk8", strings.ToLower(block.Type))
 	}
 	return nil, errors.New("it holds no private key in PEM")
-}
-
-// maxIterations bounds the work that an encrypted key may ask for: the key comes
-// with a definition. OpenSSL's default is 2048; others go to about a million.
-const maxIterations = 10_000_000
-
-var (
-	oidPBES2  = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 13}
-	oidPBKDF2 = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 5, 12}
-)
-
-// decryptKey decrypts a key in the form of PKCS#8 (RFC 5958) with PBES2 and
-// PBKDF2 (RFC 8018).
-func decryptKey(der []byte, password secret) (crypto.PrivateKey, error) {
-	if password.empty() {
-		return nil, errors.New("it is encrypted; ssl.key.password is needed")
-	}
-	type algorithm struct {
-		ID     asn1.ObjectIdentifier
-		Params asn1.RawValue `asn1:"optional"`
-	}
-	var key struct {
-		Algorithm struct {
-			ID     asn1.ObjectIdentifier
-			Params struct{ KDF, Cipher algorithm }
-		}
-		Data []byte
-	}
-	var kdf struct { // fields that follow are left out
-		Salt       asn1.RawValue
-		Iterations int
-	}
-	if _, err := asn1.Unmarshal(der, &key); err != nil || !key.Algorithm.ID.Equal(oidPBES2) || !key.Algorithm.Params.KDF.ID.Equal(oidPBKDF2) {
-		return nil, errors.New("its encryption is not known; convert it with openssl pkcs8 -topk8 -v2 aes-256-cbc")
-	}
-	if _, err := asn1.Unmarshal(key.Algorithm.Params.KDF.Params.FullBytes, &kdf); err != nil {
-		return nil, errors.New("its encryption cannot be read")
-	}
-	if kdf.Iterations < 1 || kdf.Iterations > maxIterations {
-		return nil, fmt.Errorf("its encryption asks for more than %d iterations", maxIterations)
-	}
-	decrypted, _, err := pkcs8.ParsePrivateKey(der, []byte(password.reveal()))
-	if err != nil {
-		return nil, errors.New("ssl.key.password does not open it")
-	}
-	return decrypted, nil
 }
 
 func readLocation(fieldOf func(name string) string, name, path string, vault Vault) ([]byte, error) {
