@@ -4,23 +4,29 @@ package wasmtest
 
 // Value types.
 const (
-	I32 = 0x7f
-	I64 = 0x7e
+	I32       = 0x7f
+	I64       = 0x7e
+	F32       = 0x7d
+	F64       = 0x7c
+	V128      = 0x7b
+	FuncRef   = 0x70
+	ExternRef = 0x6f
 )
 
 // Section numbers.
 const (
-	SectionType     = 1
-	SectionImport   = 2
-	SectionFunction = 3
-	SectionTable    = 4
-	SectionMemory   = 5
-	SectionGlobal   = 6
-	SectionExport   = 7
-	SectionStart    = 8
-	SectionElement  = 9
-	SectionCode     = 10
-	SectionData     = 11
+	SectionType      = 1
+	SectionImport    = 2
+	SectionFunction  = 3
+	SectionTable     = 4
+	SectionMemory    = 5
+	SectionGlobal    = 6
+	SectionExport    = 7
+	SectionStart     = 8
+	SectionElement   = 9
+	SectionCode      = 10
+	SectionData      = 11
+	SectionDataCount = 12
 )
 
 // Preamble begins every module.
@@ -89,12 +95,14 @@ type Import struct {
 type Module struct {
 	Imports  []Import
 	Funcs    []Func
-	Memory   []byte // limits: flags, least, most; nil: one page; empty: none
-	Table    []byte // type and limits; nil: none
+	Memory   []byte   // limits: flags, least, most; nil: one page; empty: none
+	Table    []byte   // type and limits; nil: none
+	Tables   [][]byte // further ones
 	Globals  [][]byte
 	Start    int      // function; 0: none (function 0 cannot be it)
 	Elements [][]byte // segments
 	Data     string   // placed at address DataAt
+	Passive  []string // passive data segments, behind Data
 	Exports  [][]byte // further ones
 	Custom   [][]byte // whole sections at the end
 }
@@ -133,7 +141,7 @@ func (m Module) Bytes() []byte {
 	b = append(b, Section(SectionImport, Vector(imports...))...)
 	b = append(b, Section(SectionFunction, Vector(functions...))...)
 	if m.Table != nil {
-		b = append(b, Section(SectionTable, Vector(m.Table))...)
+		b = append(b, Section(SectionTable, Vector(append([][]byte{m.Table}, m.Tables...)...))...)
 	}
 	if len(memory) > 0 {
 		b = append(b, Section(SectionMemory, Vector(memory))...)
@@ -147,9 +155,19 @@ func (m Module) Bytes() []byte {
 	if m.Elements != nil {
 		b = append(b, Section(SectionElement, Vector(m.Elements...))...)
 	}
-	b = append(b, Section(SectionCode, Vector(bodies...))...)
+	var data [][]byte
 	if m.Data != "" {
-		b = append(b, Section(SectionData, Vector(Cat([]byte{0}, I32Const(DataAt), []byte{0x0b}, Name(m.Data))))...)
+		data = append(data, Cat([]byte{0}, I32Const(DataAt), End, Name(m.Data)))
+	}
+	for _, p := range m.Passive {
+		data = append(data, Cat([]byte{1}, Name(p)))
+	}
+	if m.Passive != nil {
+		b = append(b, Section(SectionDataCount, U32(uint32(len(data))))...)
+	}
+	b = append(b, Section(SectionCode, Vector(bodies...))...)
+	if data != nil {
+		b = append(b, Section(SectionData, Vector(data...))...)
 	}
 	return Cat(b, Cat(m.Custom...))
 }
