@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/graphmill/graphmill"
@@ -16,7 +17,10 @@ import (
 type Report struct {
 	SHA256          string   // of the bytes, hexadecimal
 	Size            int64    // bytes
-	Transformations []string // sorted
+	Transformations []string // exports that are transformations, sorted
+	Imports         []string // module.name of what it imports, sorted
+	Functions       int      // of its own, without imports
+	Memory          int64    // bytes of linear memory once it has been initialized
 	Checked         []string // what was checked, a short sentence each
 }
 
@@ -51,7 +55,10 @@ func (h *Host) Check(ctx context.Context, wasm []byte) (*Report, error) {
 	report := &Report{
 		SHA256:          hex.EncodeToString(hash[:]),
 		Size:            int64(len(wasm)),
-		Transformations: append([]string(nil), c.transformations...),
+		Transformations: slices.Clone(c.transformations),
+		Imports:         slices.Clone(c.imports),
+		Functions:       c.functions,
+		Memory:          memory,
 		Checked: []string{
 			fmt.Sprintf("WebAssembly core module of %d bytes, the limit is %d", len(wasm), h.limits.ModuleBytes),
 			"speaks transformation ABI 1, exports " + strings.Join(c.transformations, ", "),

@@ -31,12 +31,15 @@ func TestCheckAccepts(t *testing.T) {
 	require.Equal(t, hex.EncodeToString(hash[:]), report.SHA256)
 	require.EqualValues(t, len(wasm), report.Size)
 	require.Equal(t, []string{"rows", "transform"}, report.Transformations)
+	require.Equal(t, []string{"graphmill.log"}, report.Imports)
+	require.Equal(t, 7, report.Functions)
+	require.EqualValues(t, 1<<20, report.Memory)
 	require.Contains(t, report.Checked, "speaks transformation ABI 1, exports rows, transform")
 	require.Contains(t, report.Checked, "imports graphmill.log")
 	require.Contains(t, report.Checked, "instantiates, _initialize returns, memory is then 1.0 MiB")
 }
 
-func TestCheckRefuses(t *testing.T) {
+func TestCase27CheckRefuses(t *testing.T) {
 	sound := Guest(I64Const(0))
 	without := func(export string) Module {
 		m := Guest(I64Const(0))

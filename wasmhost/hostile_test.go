@@ -18,8 +18,8 @@ import (
 // emptyAnswer answers every batch with no statements.
 var emptyAnswer = frametest.EncodeResponse(graphmill.Output{})
 
-// TestLoopsEndAtTheirLimit is about every way to run without end.
-func TestLoopsEndAtTheirLimit(t *testing.T) {
+// TestCase22LoopsEndAtTheirLimit is about every way to run without end.
+func TestCase22LoopsEndAtTheirLimit(t *testing.T) {
 	emitted := func(f Func, body ...[]byte) Func { f.Body = Cat(body...); return f }
 	helper := Func{Params: nil, Results: nil}
 	for name, m := range map[string]Module{
@@ -55,9 +55,9 @@ func repeat(n int, parts ...[]byte) []byte {
 	return b
 }
 
-// TestOthersGoOnDuringALoop has a module that loops for ever, while the
+// TestCase22OthersGoOnDuringALoop has a module that loops for ever, while the
 // collector runs and another module works.
-func TestOthersGoOnDuringALoop(t *testing.T) {
+func TestCase22OthersGoOnDuringALoop(t *testing.T) {
 	h := newHost(t, wasmhost.Config{})
 	endless := instantiate(t, load(t, h, Guest(Cat(Forever(), I64Const(0))).Bytes()), wasmhost.InstanceConfig{TimeLimit: time.Minute})
 	honest := instantiate(t, load(t, h, Answer(emptyAnswer).Bytes()), wasmhost.InstanceConfig{})
@@ -92,7 +92,7 @@ func TestRecursionTraps(t *testing.T) {
 	require.Contains(t, f.Text, "stack overflow")
 }
 
-func TestMemoryBombStopsAtItsLimit(t *testing.T) {
+func TestCase23MemoryBombStopsAtItsLimit(t *testing.T) {
 	grow := Cat(
 		Forever(I32Const(1), MemoryGrow, I32Const(-1), []byte{0x46}, // grow by a page; equal to -1?
 			[]byte{0x04, 0x40}, Unreachable, End),
@@ -161,8 +161,8 @@ func TestFilesAndExitOfAModule(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestAnswersThatBreakTheABI is about what a module returns.
-func TestAnswersThatBreakTheABI(t *testing.T) {
+// TestCase26AnswersThatBreakTheABI is about what a module returns.
+func TestCase26AnswersThatBreakTheABI(t *testing.T) {
 	result := func(address, length uint32) Module {
 		return Guest(I64Const(int64(uint64(address)<<32 | uint64(length))))
 	}

@@ -42,6 +42,7 @@ import (
 type Case struct {
 	Name     string // of the subtest, and of the transformation
 	Function string // where it is another name than the transformation's
+	Rule     string // what it checks, told where it fails
 	Run      func(t *testing.T, m *Module)
 }
 
@@ -56,22 +57,38 @@ func (c *Case) function() string {
 // Cases returns all checks, in the order of sdk/CONFORMANCE.md.
 func Cases() []Case {
 	return []Case{
-		{Name: "echo", Run: checkEcho},
-		{Name: "echo_nothing", Function: "echo", Run: checkEmptyBatch},
-		{Name: "echo_many_batches", Function: "echo", Run: checkManyBatches},
-		{Name: "values", Run: checkValues},
-		{Name: "positional", Run: checkPositional},
-		{Name: "texts", Run: checkTexts},
-		{Name: "mixed", Run: checkMixed},
-		{Name: "filter", Run: checkFilter},
-		{Name: "fail", Run: checkFail},
-		{Name: "abort", Run: checkAbort},
-		{Name: "batch", Run: checkBatch},
-		{Name: "panic", Run: checkPanic},
-		{Name: "log", Run: checkLog},
-		{Name: "settings", Run: checkSettings},
-		{Name: "settings_refused", Function: "settings", Run: checkSettingsRefused},
-		{Name: "big", Run: checkBig},
+		{Name: "echo", Run: checkEcho,
+			Rule: "a guest sees everything that a message holds; null and empty stay apart, headers keep their order and duplicates"},
+		{Name: "echo_nothing", Function: "echo", Run: checkEmptyBatch,
+			Rule: "a batch without messages gives an empty response"},
+		{Name: "echo_many_batches", Function: "echo", Run: checkManyBatches,
+			Rule: "memory stays flat over many batches"},
+		{Name: "values", Run: checkValues,
+			Rule: "each type of parameter value comes out as the table of values says"},
+		{Name: "positional", Run: checkPositional,
+			Rule: "a query with names takes its values by position, and stands once"},
+		{Name: "texts", Run: checkTexts,
+			Rule: "a query text made per message stands once in a response, and none of an earlier batch comes again"},
+		{Name: "mixed", Run: checkMixed,
+			Rule: "statements run in the order in which a message made them"},
+		{Name: "filter", Run: checkFilter,
+			Rule: "a message may give nothing"},
+		{Name: "fail", Run: checkFail,
+			Rule: "a failure concerns its message alone, tells its text, and says whether it is worth retrying"},
+		{Name: "abort", Run: checkAbort,
+			Rule: "a handler that stops in the middle names the message, and nothing else of the response counts"},
+		{Name: "batch", Run: checkBatch,
+			Rule: "a statement or a failure may be one of the batch as a whole"},
+		{Name: "panic", Run: checkPanic,
+			Rule: "the end of a program is a trap whose cursor names the message, or a failure of that message"},
+		{Name: "log", Run: checkLog,
+			Rule: "a line of the log has its level and its text"},
+		{Name: "settings", Run: checkSettings,
+			Rule: "graphmill_configure gets the settings of the stream"},
+		{Name: "settings_refused", Function: "settings", Run: checkSettingsRefused,
+			Rule: "graphmill_configure refuses settings with a text"},
+		{Name: "big", Run: checkBig,
+			Rule: "an answer of megabytes comes through, and a small one after it"},
 	}
 }
 
@@ -89,6 +106,11 @@ func Run(t *testing.T, wasm []byte) {
 
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("the rule: %s (sdk/CONFORMANCE.md, %s)", c.Rule, c.function())
+				}
+			})
 			require.Contains(t, module.Transformations(), c.function(), "the module does not export the transformation")
 			c.Run(t, &Module{module: module, function: c.function()})
 		})
