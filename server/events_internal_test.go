@@ -205,3 +205,18 @@ func TestFailureCodesAreBounded(t *testing.T) {
 	require.Len(t, c.known, maxFailureCodes)
 	require.Equal(t, otherCode, c.label("one_more"))
 }
+
+func TestEndsThatAreOldOrWereNotAnsweredAreNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := ends{valid: 30 * time.Second}
+		require.False(t, e.known())
+		require.Empty(t, e.fresh())
+		at := func(n int32) graphmill.TopicPartition { return graphmill.TopicPartition{Topic: "t", Partition: n} }
+		e.note([]graphmill.PartitionStatus{{TopicPartition: at(0), End: 7, Lag: 2}, {TopicPartition: at(1), End: -1, Lag: -1}})
+		require.True(t, e.known())
+		require.Contains(t, e.fresh(), at(0))
+		require.NotContains(t, e.fresh(), at(1))
+		time.Sleep(31 * time.Second)
+		require.Empty(t, e.fresh())
+	})
+}

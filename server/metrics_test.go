@@ -117,6 +117,14 @@ func TestWhatAStreamDoesIsMeasured(t *testing.T) {
 	build := got["graphmill_build_info"].GetMetric()[0].String()
 	require.Contains(t, build, "v1.2.3")
 
+	replaced, _ := value(got, "graphmill_transform_instances_replaced_total", "stream=s")
+	require.Zero(t, replaced)
+	w.pushAs(s, "obedient", obedientTwo)
+	w.produce("another version's")
+	w.await(s, "four messages are done", func(st graphmill.StreamStatus) bool { return st.Counters.Messages == 4 })
+	replaced, _ = value(scrape(t, s), "graphmill_transform_instances_replaced_total", "stream=s")
+	require.Equal(t, 1.0, replaced)
+
 	w.produce("fail")
 	w.awaitState(s, graphmill.StateFailed)
 	got = scrape(t, s)
@@ -124,7 +132,7 @@ func TestWhatAStreamDoesIsMeasured(t *testing.T) {
 	require.Equal(t, 1.0, failures)
 	failed, _ := value(got, "graphmill_stream_state", "stream=s", "state=failed")
 	require.Equal(t, 1.0, failed)
-	_, there := value(got, "graphmill_stream_module_info", "stream=s", "module=obedient", "version=1")
+	_, there := value(got, "graphmill_stream_module_info", "stream=s", "module=obedient", "version=2")
 	require.False(t, there, "nothing runs")
 
 	// A stream that is made anew begins at 0; one that is gone leaves nothing.
