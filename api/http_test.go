@@ -37,6 +37,7 @@ func TestBadRequestsNameWhatIsWrong(t *testing.T) {
 		detail string // a part of it
 	}{
 		"no such path":              {request{method: "GET", path: "/api/v1/nothing"}, 404, "no_such_path", "", "/api/v1/nothing"},
+		"very long path":            {request{method: "GET", path: "/" + strings.Repeat("x", 50_000)}, 404, "no_such_path", "", "/" + strings.Repeat("x", 199) + "..."},
 		"no such action":            {request{method: "POST", path: "/api/v1/streams/s:pause"}, 404, "no_such_path", "", "/api/v1/streams/s:pause"},
 		"an action with GET":        {request{method: "GET", path: "/api/v1/streams/s:start"}, 405, "method_not_allowed", "", "takes POST, not GET"},
 		"wrong method":              {request{method: "POST", path: "/api/v1/streams/s"}, 405, "method_not_allowed", "", "takes GET, PATCH and DELETE"},

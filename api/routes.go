@@ -118,7 +118,7 @@ func register[I, O any](s *service, op huma.Operation, handle func(context.Conte
 }
 
 func (s *service) notFound(w http.ResponseWriter, r *http.Request) {
-	p := newProblem(http.StatusNotFound, "no_such_path", "there is nothing at %s", r.URL.Path)
+	p := newProblem(http.StatusNotFound, "no_such_path", "there is nothing at %s", cut(r.URL.Path, maxFieldBytes))
 	p.NextStep = "/docs lists what there is"
 	s.fail(w, r, p)
 }
@@ -132,6 +132,10 @@ func (s *service) methodNotAllowed(mux *chi.Mux) http.HandlerFunc {
 			if mux.Match(chi.NewRouteContext(), m, path) {
 				allowed = append(allowed, m)
 			}
+		}
+		if len(allowed) == 0 { // CONNECT and a host, which is no path
+			s.notFound(w, r)
+			return
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		p := newProblem(http.StatusMethodNotAllowed, "method_not_allowed",

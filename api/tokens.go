@@ -6,8 +6,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -18,6 +16,7 @@ import (
 	"time"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/server/secret"
 )
 
 const (
@@ -52,10 +51,12 @@ type token struct {
 	sum  [sha256.Size]byte
 }
 
-// fileState tells whether a file has changed.
-type fileState struct {
-	modified time.Time
-	size     int64
+// fileState tells whether a file has changed, or another has taken its place: a
+// copy may have the old one's time and size.
+type fileState struct{ info fs.FileInfo }
+
+func (s fileState) same(now fs.FileInfo) bool {
+	return s.info != nil && os.SameFile(s.info, now) && s.info.ModTime().Equal(now.ModTime()) && s.info.Size() == now.Size()
 }
 
 // OpenTokens reads a file of tokens. Errors are of KindInvalid for token_file and
@@ -109,7 +110,7 @@ func (t *Tokens) current() []token {
 	}
 	t.looked = time.Now()
 	info, err := os.Stat(t.path)
-	if err == nil && (fileState{info.ModTime(), info.Size()}) == t.state {
+	if err == nil && t.state.same(info) {
 		return t.known
 	}
 	known, state, err := readTokens(t.path)
@@ -141,32 +142,15 @@ func readTokens(path string) ([]token, fileState, error) {
 }
 
 func readTokenFile(path string) ([]byte, fileState, error) {
-	refuse := func(err error) ([]byte, fileState, error) {
+	text, info, err := secret.ReadFile(path, maxTokenFile)
+	if err != nil {
 		var p *fs.PathError
 		if errors.As(err, &p) {
 			err = p.Err
 		}
 		return nil, fileState{}, graphmill.Invalid("token_file", "read %s: %v", path, err)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return refuse(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return refuse(err)
-	case !info.Mode().IsRegular():
-		return refuse(errors.New("it is not a file"))
-	case info.Size() > maxTokenFile:
-		return refuse(fmt.Errorf("it has more than %d bytes", maxTokenFile))
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile))
-	if err != nil {
-		return refuse(err)
-	}
-	return text, fileState{info.ModTime(), info.Size()}, nil
+	return text, fileState{info}, nil
 }
 
 // tokenLine is TOKEN or NAME:TOKEN. A token is what may stand in a header (RFC
@@ -209,7 +193,11 @@ func (s *service) authorize(r *http.Request) (owner string, err error) {
 	if s.cfg.Tokens == nil || s.isOpen(r) {
 		return "", nil
 	}
-	scheme, presented, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	given := r.Header["Authorization"]
+	if len(given) > 1 {
+		return "", unauthorized("the request has more than one header Authorization; whose it is cannot be told")
+	}
+	scheme, presented, ok := strings.Cut(strings.Join(given, ""), " ")
 	if !ok || !strings.EqualFold(scheme, "bearer") {
 		return "", unauthorized("this server lets in callers with a token only, and the request has none")
 	}

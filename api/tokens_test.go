@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -67,6 +69,15 @@ func TestOnlyATokenLetsIn(t *testing.T) {
 	} {
 		require.Equal(t, 401, start(a), a)
 	}
+	*started = 0
+	r, err := http.NewRequest("POST", base+"/api/v1/streams/s:start", nil)
+	require.NoError(t, err)
+	r.Header["Authorization"] = []string{"Bearer " + annesToken, "Bearer " + wrongTokens}
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 401, resp.StatusCode, "of two headers, a proxy in front may have looked at the other")
+	require.Zero(t, *started)
 	require.Contains(t, log.String(), "caller=anne")
 	require.NotContains(t, log.String(), "pl4nted")
 	require.Equal(t, 1, strings.Count(log.String(), "were refused"), "a flood of tries does not fill the log")
@@ -101,6 +112,48 @@ func TestTokensAreExchangedWithoutARestart(t *testing.T) {
 	require.Eventually(t, func() bool { let(fresh); return strings.Contains(log.String(), "cannot be read anew") }, 10*time.Second, 50*time.Millisecond)
 	require.True(t, let(fresh), "a file that will not do leaves the tokens as they were")
 	require.NotContains(t, log.String(), "pl4nted")
+}
+
+// Each in place of the file must neither let anybody in nor hold up those who
+// have a token.
+func TestWhatTakesThePlaceOfTheTokensLeavesThemAsTheyWere(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"nothing":                  func(string) error { return nil },
+		"a folder":                 func(path string) error { return os.Mkdir(path, 0o700) },
+		"a pipe that nobody fills": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a link to itself":         func(path string) error { return os.Symlink(path, path) },
+		"an endless device":        func(path string) error { return os.Symlink("/dev/zero", path) },
+		"an empty file":            func(path string) error { return os.WriteFile(path, nil, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := tokenFile(t, annesToken)
+			base, _, log := guarded(t, path)
+			require.NoError(t, os.Remove(path))
+			require.NoError(t, put(path))
+			require.Eventually(t, func() bool {
+				status, _, _ := send(t, base, request{method: "GET", path: "/api/v1/nothing", header: map[string]string{"Authorization": "Bearer " + annesToken}})
+				require.Equal(t, 404, status)
+				return strings.Contains(log.String(), "cannot be read anew")
+			}, 10*time.Second, 50*time.Millisecond)
+			status, _, _ := send(t, base, request{method: "GET", path: "/api/v1/nothing", header: map[string]string{"Authorization": "Bearer " + wrongTokens}})
+			require.Equal(t, 401, status)
+		})
+	}
+}
+
+func TestTokensOfTheSameTimeAndSizeAreReadAnewToo(t *testing.T) {
+	path := tokenFile(t, annesToken)
+	base, _, _ := guarded(t, path)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	other := tokenFile(t, wrongTokens)
+	require.NoError(t, os.Chtimes(other, info.ModTime(), info.ModTime()))
+	require.NoError(t, os.Rename(other, path))
+	require.Eventually(t, func() bool {
+		status, _, _ := send(t, base, request{method: "GET", path: "/api/v1/nothing", header: map[string]string{"Authorization": "Bearer " + annesToken}})
+		return status == 401
+	}, 10*time.Second, 50*time.Millisecond)
 }
 
 func TestAFileOfTokensThatWillNotDoIsToldWithoutItsText(t *testing.T) {

@@ -1,7 +1,6 @@
 package secret
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,15 +52,7 @@ func (r References) readFile(within string) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
-	// Before it is opened: to open a pipe waits for somebody to write.
-	info, err := root.Stat(within)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a file")
-	}
-	f, err := root.Open(within)
+	f, err := root.OpenFile(within, openFlags, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -114,12 +114,12 @@ func (k *Keys) load(create bool) ([]key, error) {
 	if len(k.read) > 0 {
 		return k.read, nil
 	}
-	text, err := readBounded(k.path, maxKeyFile)
+	text, _, err := ReadFile(k.path, maxKeyFile)
 	if errors.Is(err, fs.ErrNotExist) && create {
 		if err := makeKeyFile(k.path); err != nil {
 			return nil, fmt.Errorf("make the key file %s: %w", k.path, err)
 		}
-		text, err = readBounded(k.path, maxKeyFile)
+		text, _, err = ReadFile(k.path, maxKeyFile)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/graphmill/graphmill"
 )
@@ -73,7 +74,7 @@ func (r References) file(name string) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	f, err := root.Open(name)
+	f, err := root.OpenFile(name, openFlags, 0)
 	if err != nil {
 		return "", err
 	}
@@ -85,14 +86,23 @@ func (r References) file(name string) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
 }
 
-// readBounded reads a file of at most so many bytes.
-func readBounded(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
+// openFlags keep a pipe from being waited for: to open one for reading blocks
+// until somebody writes. Files are read as ever.
+const openFlags = os.O_RDONLY | syscall.O_NONBLOCK
+
+// ReadFile reads a file of at most so many bytes that somebody may exchange at
+// any time. What is no file (a folder, a pipe) is refused and never waited for.
+func ReadFile(path string, most int64) (content []byte, info fs.FileInfo, err error) {
+	f, err := os.OpenFile(path, openFlags, 0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
-	return readAll(f, most)
+	if info, err = f.Stat(); err != nil {
+		return nil, nil, err
+	}
+	content, err = readAll(f, most)
+	return content, info, err
 }
 
 func readAll(f *os.File, most int64) ([]byte, error) {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,6 +49,8 @@ func TestAReferenceReachesNothingElse(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(outside, filepath.Join(dir, "link")))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600)) // nobody writes: not to be waited for
+	require.NoError(t, os.Symlink("loop", filepath.Join(dir, "loop")))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "huge"), []byte(strings.Repeat("pl4nted", 20_000)), 0o600))
 	refs := secret.References{Dir: dir, Variable: func(name string) (string, bool) { return "pl4nted", name == "PATH" || name == "GRAPHMILL_TOKEN_FILE" }}
 	for name, code := range map[string]string{
@@ -64,6 +67,8 @@ func TestAReferenceReachesNothingElse(t *testing.T) {
 		"PATH":                   "secret_not_found",
 		"absent":                 "secret_not_found",
 		"link":                   "secret_unreadable",
+		"pipe":                   "secret_unreadable",
+		"loop":                   "secret_unreadable",
 		"folder":                 "secret_unreadable",
 		"huge":                   "secret_unreadable",
 	} {
