@@ -116,6 +116,22 @@ func (h *harvest) files(dir string, but ...string) {
 	require.Positive(h.t, n, dir)
 }
 
+// requireOwnersOnly makes sure that nobody but the owner gets at a folder, nor,
+// where somebody opens it later, at what lies in it.
+func requireOwnersOnly(t *testing.T, dir string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && (path == dir || filepath.Dir(path) == dir) {
+			require.Zero(t, info.Mode().Perm()&0o077, "%s is %s", path, info.Mode())
+		}
+		return err
+	}))
+}
+
 // securedBroker is a broker with SASL PLAIN and a topic with some messages.
 func securedBroker(t *testing.T, user, password, topic string) (address string) {
 	t.Helper()
@@ -284,6 +300,7 @@ func TestCase39PlantedSecretsAreFoundNowhere(t *testing.T) {
 	h.add("the second log", []byte(p.log.String()))
 	h.files(filepath.Join(c.dir, "data"))
 	h.requireNoSecret(secrets)
+	requireOwnersOnly(t, filepath.Join(c.dir, "data"))
 
 	// The search itself finds what is there.
 	require.Contains(t, string(h.told["the log"]), "stream=right", "what is looked through is the log of what was done")
