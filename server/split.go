@@ -115,7 +115,7 @@ func (j *job) cut(size int) (parts []*job, seen bool) {
 
 // takeOff cuts the first n messages off the job, with their statements.
 func (j *job) takeOff(n int) *job {
-	head := &job{partial: true, transformed: j.transformed}
+	head := &job{partial: true, transformed: j.transformed, module: j.module}
 	head.batch.Closed = j.batch.Closed
 	head.batch.Messages, j.batch.Messages = slices.Clip(j.batch.Messages[:n]), j.batch.Messages[n:]
 	reached := map[graphmill.TopicPartition]int64{}

@@ -28,6 +28,7 @@ func TestTheHeadOfABatchHasPositionsOfItsOwn(t *testing.T) {
 		},
 		first:       []graphmill.Position{at(0, 10), at(1, 5), at(2, 7), at(3, 2)},
 		transformed: true,
+		module:      graphmill.ModuleVersion{Name: "m", Version: 3},
 		output:      graphmill.Output{Statements: []graphmill.Statement{statement(3), statement(0), statement(2), statement(1)}},
 	}
 	parts, seen := j.cut(2)
@@ -37,6 +38,8 @@ func TestTheHeadOfABatchHasPositionsOfItsOwn(t *testing.T) {
 
 	require.True(t, head.partial)
 	require.True(t, head.transformed)
+	require.Equal(t, rest.module, head.module, "it is recorded with each part")
+	require.Equal(t, 3, head.module.Version)
 	require.Len(t, head.batch.Messages, 2)
 	require.Equal(t, []graphmill.Position{at(0, 11), at(1, 9)}, head.batch.Positions)
 	require.Equal(t, []graphmill.Position{at(0, 10), at(1, 5)}, head.first)
