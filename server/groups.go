@@ -37,8 +37,8 @@ func (s *Server) brokers(spec graphmill.StreamSpec) []string {
 	return s.cfg.BootstrapServers
 }
 
-// startAlone begins a run of st with a definition, unless a twin of it runs. No other stream
-// starts meanwhile.
+// startAlone begins a run of st with a definition, unless a twin of it runs. No
+// other stream starts meanwhile.
 func (s *Server) startAlone(ctx context.Context, st *stream, spec graphmill.StreamSpec, begin func() (*run, error)) (*run, error) {
 	s.starting.Lock()
 	defer s.starting.Unlock()

@@ -23,8 +23,7 @@ type stream struct {
 	metrics *streamMetrics
 
 	// command is held by one START, STOP, DROP, PATCH or setting of positions at a
-	// time, and not while a START
-	// waits for its positions.
+	// time, and not while a START waits for its positions.
 	command chan struct{}
 
 	// storing is held while the record is changed, in the catalog and here: by a

@@ -119,8 +119,8 @@ func (s *Server) canTransform(ctx context.Context, spec graphmill.StreamSpec) er
 	return checkFunction(m, ref)
 }
 
-// cannotStart is the answer of START, and of a change, where the transformation is not there: the
-// stream is, so it is a conflict.
+// cannotStart is the answer of START, and of a change, where the transformation is
+// not there: the stream is, so it is a conflict.
 func cannotStart(stream, doing string, err error) error {
 	var e *graphmill.Error
 	if !errors.As(err, &e) || e.Kind != graphmill.KindNotFound {

@@ -78,7 +78,7 @@ func (s *serveSettings) add(fs *pflag.FlagSet) {
 	fs.Var(newOneOf(&s.logLevel, "info", "debug", "warn", "error"), "log-level", "what is logged")
 }
 
-// names lists every setting, those of dev too.
+// settingNames lists every setting, those of dev too.
 func settingNames() []string {
 	var s serveSettings
 	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)

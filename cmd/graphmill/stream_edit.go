@@ -78,7 +78,7 @@ func (f *createFlags) patch(flags *pflag.FlagSet, unset []string) (map[string]an
 	if err != nil {
 		return nil, err
 	}
-	values, err := optionsOf(graphmill.StreamSpec(spec))
+	values, err := optionsOf(spec)
 	if err != nil {
 		return nil, err
 	}

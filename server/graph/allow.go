@@ -317,8 +317,8 @@ func (c *clauses) inTransactions(i int) bool {
 	return false
 }
 
-// refused returns the first of needs that a stream may not have. schemaWrite
-// says that the database calls the text one that changes the schema.
+// refused returns the first of needs that neither the words of allow permit nor
+// the stream's own database makes harmless.
 func refused(needs []need, database string, allow []string) (need, bool) {
 	for _, n := range needs {
 		switch {

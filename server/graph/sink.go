@@ -142,8 +142,8 @@ func Open(cfg Config) (*Sink, error) {
 	}, nil
 }
 
-// checkURI returns the scheme, and the host and port that a URI names. The URI itself stands in
-// no error: it may hold a password.
+// checkURI returns the scheme, and the host and port that a URI names. The URI
+// itself stands in no error: it may hold a password.
 func checkURI(uri string) (scheme, target string, err error) {
 	const field = "graph_uri"
 	u, err := url.Parse(uri)

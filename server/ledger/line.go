@@ -33,9 +33,9 @@ type header struct {
 //	 "statements":[{"query":"...","parameters":{...},"message":0}]}
 //
 // with "database" behind the stream where the batch names one, and without
-// "module" where it names none. Parameters are in
-// the form of graphmill.AppendValue. "message" is the index of the message in
-// the batch, -1 for the batch as a whole.
+// "module" where it names none. Parameters are in the form of
+// graphmill.AppendValue. "message" is the index of the message in the batch, -1
+// for the batch as a whole.
 func encode(w graphmill.Work, now time.Time) ([]byte, *graphmill.Fault) {
 	b := []byte(lineStart)
 	b = now.UTC().AppendFormat(b, "2006-01-02T15:04:05.000Z07:00")

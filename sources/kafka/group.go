@@ -183,7 +183,8 @@ func (s *Source) giveUp(tps []graphmill.TopicPartition, lost bool) {
 // remember keeps how far a partition that is given up has been acknowledged
 // among the known positions. A broker forgets a group's commits with the topic:
 // if the partition comes back as one of a topic that was created anew, this is
-// all that tells. The lock is held.
+// all that tells. The lock is held; settle reads the known positions without it,
+// and never at the same time: the client revokes nothing while it settles.
 func (s *Source) remember(tp graphmill.TopicPartition) {
 	own := s.lately[tp]
 	if o := s.owned[tp]; o != nil {

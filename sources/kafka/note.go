@@ -14,8 +14,9 @@ import (
 // where the broker has no ids. The number of partitions tells partitions that
 // are new from those whose position has been lost: it is what the topic had
 // when the group's first position in it was settled, 0 where the topic itself
-// is younger than that, and never raised after that (see settle). Later versions may add fields behind these; they are
-// carried on from commit to commit by versions that do not know them.
+// is younger than that, and never raised after that (see settle). Later versions
+// may add fields behind these; they are carried on from commit to commit by
+// versions that do not know them.
 type note struct {
 	topicID    string // as in graphmill.Position
 	partitions int32

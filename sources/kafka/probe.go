@@ -24,12 +24,12 @@ const (
 )
 
 // Probe tells whether the brokers can be reached, and the topics exist and may
-// be read in the group, as far as the brokers tell. It
-// tries until ctx ends while no broker answers, since one may just be starting;
-// what will not change by itself is told after a second. The error is a *graphmill.Fault
+// be read in the group, as far as the brokers tell. It tries until ctx ends while
+// no broker answers, since one may just be starting; what will not change by
+// itself is told after a second. The error is a *graphmill.Fault
 // ("broker_unreachable", "topic_absent", "auth", "forbidden", "tls_authority",
-// ...: see docs/kafka.md) that says which, or of
-// KindInvalid for a Config that cannot be right.
+// ...: see docs/kafka.md) that says which, or of KindInvalid for a Config that
+// cannot be right.
 func Probe(ctx context.Context, cfg Config) error {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {

@@ -7,10 +7,9 @@ import (
 )
 
 // Row reads a padded document of so many bytes and writes the values of the fields from
-// f on, in their order, as MessagePack to dst, where there must be the plan's
-// Room besides that of the document. It returns
-// where they end, or nil: then the document is not of the form that most have, and
-// another reader has to look at it. In that form the fields stand in their order, with
+// f on, in their order, as MessagePack to dst, where there must be the plan's Room
+// besides that of the document. It returns where they end, or nil: then the document is
+// not of the form that most have, and another reader has to look at it. In that form the fields stand in their order, with
 // no others between; strings have no escapes and are ASCII; numbers are short; and there
 // is no white space but for single ones behind colons and commas.
 //
