@@ -29,7 +29,7 @@ func (r *run) apply(source sources.Source, j *job) (err error) {
 		return err
 	}
 	r.observed.count(j)
-	if len(j.batch.Messages) > 0 && !j.partial {
+	if j.counts {
 		r.applied.Add(1)
 	}
 	r.acknowledged(j.batch.Positions)

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/graphmill/graphmill"
@@ -15,9 +16,7 @@ type job struct {
 	batch graphmill.Batch
 	first []graphmill.Position // where the batch begins in each of its partitions
 
-	// partial says that it is a part of a batch that was cut, and that another job
-	// holds the rest.
-	partial bool
+	whole *whole // what it is, or is a part of
 
 	// Set by the transformation.
 	transformed bool
@@ -37,9 +36,15 @@ type job struct {
 	cancel context.CancelCauseFunc
 	idle   context.Context // within ctx: of pauses, and of waiting for somebody who is away
 	hurry  context.CancelCauseFunc
-	size   int           // its messages
-	done   chan struct{} // closed when err is set
-	err    error
+	size   int  // its messages
+	last   bool // the whole is done with it, as far as is known when it begins
+	counts bool // and is a batch with messages
+
+	// orphaned says that the parts behind it have been dropped since, so that the
+	// lane may be waiting for messages, and has to complete the whole.
+	orphaned atomic.Bool
+	done     chan struct{} // closed when err is set
+	err      error
 }
 
 // touches says whether the batch holds anything of the partitions.
@@ -157,6 +162,9 @@ func (j *job) begin(ctx context.Context) {
 	j.ctx, j.cancel = context.WithCancelCause(ctx)
 	j.idle, j.hurry = context.WithCancelCause(j.ctx)
 	j.size = len(j.batch.Messages)
+	j.last = j.whole.parts == 1
+	j.orphaned.Store(false)
+	j.counts = j.last && (j.size > 0 || j.whole.applied)
 	j.done = make(chan struct{})
 	j.err = nil
 }

@@ -197,7 +197,7 @@ func (l *lane) collect() {
 	case err == nil:
 		l.r.observed.metrics.batchClosed(&batch, time.Since(l.collecting))
 		l.collecting = time.Time{}
-		l.queue = append(l.queue, l.fitting(&job{batch: batch, first: l.advance(batch.Positions)})...)
+		l.queue = append(l.queue, l.fitting(newJob(batch, l.advance(batch.Positions)))...)
 		if len(batch.Messages) > 0 {
 			l.taken++
 		}
@@ -260,6 +260,7 @@ func (l *lane) reap() error {
 	switch {
 	case j.err == nil:
 		l.grow(j.size)
+		l.partApplied(j)
 	case errors.As(j.err, &big):
 		l.halve(j, big.fault, l.queue)
 		return nil
@@ -281,11 +282,11 @@ func (l *lane) execute(j *job) error {
 	j.begin(l.r.ctx)
 	go func() {
 		err := l.r.apply(l.source, j)
-		if err == nil && !j.partial {
+		if err == nil && j.last {
 			l.batcher.Completed()
 		}
 		j.end(err)
-		if err != nil {
+		if err != nil || j.orphaned.Load() {
 			l.kick() // the loop may be waiting for messages
 		}
 	}()

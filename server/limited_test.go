@@ -2,10 +2,12 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/integration/boltserver"
@@ -144,4 +146,54 @@ func TestStartsThatCannotBeMeant(t *testing.T) {
 	}
 	_, err := s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 1, Timeout: -1})
 	require.Equal(t, "timeout_ms", requireCode(t, err, "invalid").Field)
+}
+
+func TestALimitedStartAmidAHalvedBatchWhosePartitionsGo(t *testing.T) {
+	// The first half is being executed when another server takes a partition: of
+	// the second half, or of both.
+	for name, share := range map[string]func(i int) int32{
+		"each half is of a partition": func(i int) int32 { return int32(i / 2) },
+		"each half is of both":        func(i int) int32 { return int32(i % 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 2, boltserver.Options{})
+			held, executing := make(chan struct{}), make(chan struct{}, 100)
+			w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(tx boltserver.Transaction) boltserver.Reply {
+				if rowsOf(tx) > 2 {
+					return boltserver.Fail(outOfMemory, "the limit of the transaction")
+				}
+				executing <- struct{}{}
+				return boltserver.Reply{Wait: held}
+			}})
+			one := w.open(nil)
+			w.push(one)
+			w.create(one, func(spec *graphmill.StreamSpec) { spec.BatchSize, spec.BatchIntervalMS = 4, 60_000 })
+			var want []string
+			for i := range 4 {
+				want = append(want, fmt.Sprintf("p%d", i))
+				w.produceRecords(&kgo.Record{Topic: "topic", Partition: share(i), Value: []byte(want[i])})
+			}
+			results, errs := startLimited(t.Context(), one, server.StartRequest{BatchLimit: 1, Timeout: patience})
+			<-executing
+			for i := range 8 {
+				want = append(want, fmt.Sprintf("later%d", i))
+				w.produceRecords(&kgo.Record{Topic: "topic", Partition: share(i % 4), Value: []byte(want[4+i])})
+			}
+			two := w.open(func(c *server.Config) { c.DataDir = t.TempDir() })
+			w.push(two)
+			w.create(two, func(spec *graphmill.StreamSpec) { spec.BatchSize = 2 })
+			started := begun(start(two))
+			w.awaitLog("partitions revoked", 1)
+			close(held)
+			require.NoError(t, <-errs)
+			result := <-results
+			require.EqualValues(t, 1, result.Batches)
+			for _, p := range result.Positions {
+				require.LessOrEqual(t, p.Offset, int64(2), "nothing beyond the limit")
+			}
+			require.NoError(t, <-started)
+			w.await(two, "all is done", func(st graphmill.StreamStatus) bool { return len(st.Partitions) == 2 && lag(st) == 0 })
+			require.ElementsMatch(t, want, w.applied(), "nothing lost or doubled")
+		})
+	}
 }

@@ -275,7 +275,7 @@ func (o *observed) count(j *job) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c := &o.counters
-	if !j.partial {
+	if j.last {
 		c.Batches++
 		c.BatchesClosed[j.batch.Closed.String()]++
 	}
@@ -283,6 +283,14 @@ func (o *observed) count(j *job) {
 	c.Statements += int64(j.executed.Statements)
 	c.StatementsSent += int64(j.executed.Sent)
 	c.Dropped += dropped
+}
+
+// countBatch counts a batch whose parts have been counted.
+func (o *observed) countBatch(closed graphmill.CloseReason) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.counters.Batches++
+	o.counters.BatchesClosed[closed.String()]++
 }
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }

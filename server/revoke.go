@@ -66,13 +66,11 @@ func (l *lane) serve(rev *revocation) {
 			j.without(rev.partitions)
 			l.discardInstance() // it has seen the messages that are left
 			if had && len(j.batch.Messages) == 0 {
-				l.taken-- // it does not count any more
+				l.partEmptied(j)
 			}
 		}
 		if j.empty() {
-			if !j.partial {
-				l.batcher.Completed()
-			}
+			l.partDropped(j)
 			continue
 		}
 		kept = append(kept, j)

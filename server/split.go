@@ -15,6 +15,66 @@ import (
 // doubled.
 const growAfter = 16
 
+// whole is a batch as it was collected, of which the jobs may be parts. It is done
+// when the last of them is. The lane's goroutine owns it.
+type whole struct {
+	parts   int  // jobs that are left of it
+	full    int  // those of them that have messages
+	applied bool // one that had messages has been applied
+}
+
+// newJob is a batch that begins at first.
+func newJob(batch graphmill.Batch, first []graphmill.Position) *job {
+	j := &job{batch: batch, first: first, whole: &whole{parts: 1}}
+	if len(batch.Messages) > 0 {
+		j.whole.full = 1
+	}
+	return j
+}
+
+// partApplied notes that a job was applied and acknowledged.
+func (l *lane) partApplied(j *job) {
+	w := j.whole
+	w.parts--
+	if j.size > 0 {
+		w.full, w.applied = w.full-1, true
+	}
+	if w.parts == 0 && !j.last {
+		l.wholeDone(j) // the parts behind it were dropped meanwhile
+	}
+}
+
+// partDropped notes that nothing is left of a job.
+func (l *lane) partDropped(j *job) {
+	j.whole.parts--
+	switch {
+	case j.whole.parts > 0:
+		if before := l.executing; before != nil && before.whole == j.whole {
+			before.orphaned.Store(true)
+		}
+	case j.whole.applied:
+		l.wholeDone(j)
+	default:
+		l.batcher.Completed()
+	}
+}
+
+// partEmptied notes that a job has lost all its messages. A batch of which none
+// was applied and none is left does not count.
+func (l *lane) partEmptied(j *job) {
+	j.whole.full--
+	if j.whole.full == 0 && !j.whole.applied {
+		l.taken--
+	}
+}
+
+// wholeDone completes a batch that did not end with a job's execution.
+func (l *lane) wholeDone(j *job) {
+	l.r.applied.Add(1)
+	l.r.observed.countBatch(j.batch.Closed)
+	l.batcher.Completed()
+}
+
 // tooBig is the end of an execution whose job has to be cut.
 type tooBig struct{ fault *graphmill.Fault }
 
@@ -95,8 +155,7 @@ func (l *lane) grow(messages int) {
 	}
 }
 
-// cut parts the job into several of at most size messages; all but the last are
-// partial. Statements are kept where each names its message. Else the parts have
+// cut parts the job into several of at most size messages. Statements are kept where each names its message. Else the parts have
 // to be transformed again, and seen says that the instance has seen them.
 func (j *job) cut(size int) (parts []*job, seen bool) {
 	ofNone := func(s graphmill.Statement) bool { return s.Message == graphmill.WholeBatch }
@@ -115,7 +174,9 @@ func (j *job) cut(size int) (parts []*job, seen bool) {
 
 // takeOff cuts the first n messages off the job, with their statements.
 func (j *job) takeOff(n int) *job {
-	head := &job{partial: true, transformed: j.transformed, module: j.module}
+	head := &job{whole: j.whole, transformed: j.transformed, module: j.module}
+	j.whole.parts++
+	j.whole.full++
 	head.batch.Closed = j.batch.Closed
 	head.batch.Messages, j.batch.Messages = slices.Clip(j.batch.Messages[:n]), j.batch.Messages[n:]
 	reached := map[graphmill.TopicPartition]int64{}

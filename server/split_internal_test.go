@@ -20,23 +20,23 @@ func TestTheHeadOfABatchHasPositionsOfItsOwn(t *testing.T) {
 
 	// Partition 0 is cut, 1 ends in the head with control records behind it, 2
 	// begins behind it, and 3 holds control records alone.
-	j := &job{
-		batch: graphmill.Batch{
+	j := newJob(
+		graphmill.Batch{
 			Messages:  []graphmill.Message{message(0, 10), message(1, 5), message(0, 12), message(2, 7)},
 			Positions: []graphmill.Position{at(0, 13), at(1, 9), at(2, 8), at(3, 4)},
 			Bytes:     4,
 		},
-		first:       []graphmill.Position{at(0, 10), at(1, 5), at(2, 7), at(3, 2)},
-		transformed: true,
-		module:      graphmill.ModuleVersion{Name: "m", Version: 3},
-		output:      graphmill.Output{Statements: []graphmill.Statement{statement(3), statement(0), statement(2), statement(1)}},
-	}
+		[]graphmill.Position{at(0, 10), at(1, 5), at(2, 7), at(3, 2)},
+	)
+	j.transformed = true
+	j.module = graphmill.ModuleVersion{Name: "m", Version: 3}
+	j.output = graphmill.Output{Statements: []graphmill.Statement{statement(3), statement(0), statement(2), statement(1)}}
 	parts, seen := j.cut(2)
 	require.False(t, seen)
 	require.Len(t, parts, 2)
 	head, rest := parts[0], parts[1]
 
-	require.True(t, head.partial)
+	require.Same(t, rest.whole, head.whole)
 	require.True(t, head.transformed)
 	require.Equal(t, rest.module, head.module, "it is recorded with each part")
 	require.Equal(t, 3, head.module.Version)
@@ -46,7 +46,7 @@ func TestTheHeadOfABatchHasPositionsOfItsOwn(t *testing.T) {
 	require.EqualValues(t, 2, head.batch.Bytes)
 	require.Equal(t, []graphmill.Statement{statement(0), statement(1)}, head.output.Statements, "in their order")
 
-	require.False(t, rest.partial)
+	require.Equal(t, whole{parts: 2, full: 2}, *rest.whole)
 	require.Len(t, rest.batch.Messages, 2)
 	require.Equal(t, []graphmill.Position{at(0, 13), at(2, 8), at(3, 4)}, rest.batch.Positions)
 	require.Equal(t, []graphmill.Position{at(0, 11), at(2, 7), at(3, 2)}, rest.first)
