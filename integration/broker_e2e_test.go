@@ -15,10 +15,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// topicOf makes a topic named for the test.
-func topicOf(t *testing.T, partitions int32) string {
+// topicOf makes a topic named for the test. A test with several gives each a
+// suffix.
+func topicOf(t *testing.T, partitions int32, suffix ...string) string {
 	t.Helper()
-	topic := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	topic := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name() + strings.Join(suffix, "")))
 	_, err := admin(t).CreateTopic(t.Context(), partitions, 1, nil, topic)
 	require.NoError(t, err)
 	return topic
@@ -106,18 +107,23 @@ func produce(ctx context.Context, topic string, first, last int) error {
 	}
 }
 
-// traceQuery leaves a trace of each event, which counts how often the event was
-// applied, and keeps the last one of each user. Labels are of one test.
+// traceQuery is the model that the tests hold the graph against. It leaves a trace
+// of each event, which counts how often the event was applied, keeps the last one
+// of each user, and counts in early the events of a user that were applied for
+// the first time after a later one. Labels are of one test.
 func traceQuery(label string) string {
 	return fmt.Sprintf(
-		"MERGE (u:User%[1]s {id: $event.user}) SET u.last = $event.id "+
-			"MERGE (t:Trace%[1]s {id: $event.id}) SET t.times = coalesce(t.times, 0) + 1", label)
+		"MERGE (u:User%[1]s {id: $event.user}) MERGE (t:Trace%[1]s {id: $event.id}) "+
+			"SET u.early = coalesce(u.early, 0) + CASE WHEN t.times IS NULL AND u.most > $event.id THEN 1 ELSE 0 END "+
+			"SET u.last = $event.id, u.most = CASE WHEN u.most > $event.id THEN u.most ELSE $event.id END, "+
+			"t.times = coalesce(t.times, 0) + 1", label)
 }
 
-// labelOf makes the labels of a test and their constraints.
-func labelOf(t *testing.T) string {
+// labelOf makes the labels of a test and their constraints. A test with several
+// streams gives each a suffix.
+func labelOf(t *testing.T, suffix ...string) string {
 	t.Helper()
-	label := strings.NewReplacer("/", "_").Replace(t.Name())
+	label := strings.NewReplacer("/", "_").Replace(t.Name()) + strings.Join(suffix, "")
 	for _, l := range []string{"User" + label, "Trace" + label} {
 		ask[any](t, fmt.Sprintf("CREATE CONSTRAINT IF NOT EXISTS FOR (n:%s) REQUIRE n.id IS UNIQUE", l))
 	}
@@ -146,8 +152,8 @@ func askOne(t *testing.T, query string) int64 {
 }
 
 // requireAllApplied checks the graph against events 0 to n-1: a trace of each,
-// and of each user the last one. It returns how many applications were
-// repeats.
+// of each user the last one, and none that came for the first time after a later
+// one of its user. It returns how many applications were repeats.
 func requireAllApplied(t *testing.T, label string, n int) (repeats int64) {
 	t.Helper()
 	require.EqualValues(t, n, askOne(t, fmt.Sprintf("MATCH (t:Trace%s) RETURN count(DISTINCT t.id)", label)), "every event has left its trace")
@@ -156,5 +162,12 @@ func requireAllApplied(t *testing.T, label string, n int) (repeats int64) {
 		"MATCH (u:User%[1]s) WITH u, %[2]d - 1 - (%[2]d - 1 - u.id) %% %[3]d AS last WHERE u.last <> last RETURN count(*)", label, n, users))
 	require.Zero(t, wrong, "users whose last event is not the last value")
 	require.EqualValues(t, min(n, users), askOne(t, fmt.Sprintf("MATCH (u:User%s) RETURN count(*)", label)))
-	return askOne(t, fmt.Sprintf("MATCH (t:Trace%s) RETURN sum(t.times) - count(*)", label))
+	require.Zero(t, askOne(t, fmt.Sprintf("MATCH (u:User%s) RETURN sum(u.early)", label)), "events that were applied for the first time after a later one of their user")
+	return repeatsIn(t, label)
+}
+
+// repeatsIn returns how many applications were repeats.
+func repeatsIn(t *testing.T, label string) int64 {
+	t.Helper()
+	return askOne(t, fmt.Sprintf("MATCH (t:Trace%s) RETURN coalesce(sum(t.times) - count(*), 0)", label))
 }

@@ -4,9 +4,6 @@ package integration_test
 
 import (
 	"fmt"
-	"net/http"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -70,39 +67,6 @@ func TestKafkaEveryMessageIsAppliedOnceAndInOrder(t *testing.T) {
 	require.EqualValues(t, n, sumOf(committed(t, "graphmill.all", topic)), "the group's offsets are those of the batches")
 }
 
-func TestKafkaNothingIsLostWhenTheServerIsKilled(t *testing.T) {
-	const batch = 500
-	kills := sized(3, 10)
-	n := 20_000 * kills
-	topic, label := topicOf(t, 3), labelOf(t)
-	require.NoError(t, produce(t.Context(), topic, 0, n/2))
-	p := serve(t)
-	def := traceStream("killed", topic, label)
-	def["batch_size"] = batch
-	p.do("POST", "/streams", def, nil)
-	p.do("POST", "/streams/killed:start", nil, nil)
-	produced := make(chan error, 1)
-	go func() { produced <- produce(t.Context(), topic, n/2, n) }()
-	for kill := range kills {
-		target := int64(n / (2 * kills) * (kill + 1))
-		p.await("killed", "a batch is being executed", func(s graphmill.StreamStatus) bool {
-			var done int64
-			for _, part := range s.Partitions {
-				done += part.Acknowledged
-			}
-			return done >= target && s.CurrentBatch != nil && s.CurrentBatch.Messages > 0
-		})
-		p.kill()
-		require.Less(t, sumOf(committed(t, "graphmill.killed", topic)), endOf(t, topic), "it was killed with work unacknowledged")
-		p.start()
-	}
-	require.NoError(t, <-produced)
-	p.awaitDone("killed", 3)
-	repeats := requireAllApplied(t, label, n)
-	t.Logf("%d applications were repeats, after %d kills with batches of %d", repeats, kills, batch)
-	require.LessOrEqual(t, repeats, int64(kills*batch), "a kill repeats one batch at most")
-}
-
 func TestKafkaStartGoesOnWhereStopLeftOff(t *testing.T) {
 	const n = 40_000
 	topic, label := topicOf(t, 3), labelOf(t)
@@ -145,59 +109,4 @@ func TestKafkaAStreamOutlivesItsDatabase(t *testing.T) {
 	p.awaitDone("patient", 3)
 	repeats := requireAllApplied(t, label, n)
 	require.LessOrEqual(t, repeats, int64(graphmill.DefaultBatchSize), "one batch at most met the outage at its COMMIT")
-}
-
-func TestKafkaAStreamOutlivesItsBroker(t *testing.T) {
-	const n = 20_000
-	topic, label := topicOf(t, 3), labelOf(t)
-	p := serve(t)
-	p.do("POST", "/streams", traceStream("faithful", topic, label), nil)
-	p.do("POST", "/streams/faithful:start", nil, nil)
-	require.NoError(t, produce(t.Context(), topic, 0, n/2))
-	p.await("faithful", "it is under way", func(s graphmill.StreamStatus) bool { return s.Counters.Messages > 0 })
-
-	require.NoError(t, world.kafka.Kill())
-	s := p.await("faithful", "it waits", inState(graphmill.StateWaiting))
-	require.Equal(t, "broker_unreachable", s.Reason.Code)
-	require.NoError(t, world.kafka.Restart(t.Context()))
-
-	require.NoError(t, produce(t.Context(), topic, n/2, n))
-	p.awaitDone("faithful", 3)
-	repeats := requireAllApplied(t, label, n)
-	require.LessOrEqual(t, repeats, int64(2*graphmill.DefaultBatchSize))
-}
-
-func TestKafkaAnEndlessLoopHarmsNobodyElse(t *testing.T) {
-	const n = 20_000
-	topic, label := topicOf(t, 3), labelOf(t)
-	require.NoError(t, produce(t.Context(), topic, 0, n))
-	p := serve(t)
-	fickle, err := os.ReadFile(filepath.Join(world.dir, "fickle.wasm"))
-	require.NoError(t, err)
-	p.do("PUT", "/modules/fickle", fickle, nil)
-	loop := traceStream("loop", topic, label)
-	loop["transform"], loop["time_limit_ms"] = "fickle.loop", 5000
-	delete(loop, "settings")
-	p.do("POST", "/streams", loop, nil)
-	p.do("POST", "/streams", traceStream("honest", topic, label), nil)
-
-	p.do("POST", "/streams/loop:start", nil, nil)
-	p.do("POST", "/streams/honest:start", nil, nil)
-	began := time.Now()
-	answered, looping := 0, true
-	for looping {
-		at := time.Now()
-		status, _ := p.call("GET", "/healthz", nil, nil)
-		require.Equal(t, http.StatusOK, status)
-		require.Less(t, time.Since(at), 2*time.Second, "healthz is answered during the loop")
-		answered++
-		looping = p.status("loop").State != graphmill.StateFailed
-		require.Less(t, time.Since(began), patience)
-	}
-	s := p.status("loop")
-	require.Equal(t, "message", s.Reason.Code)
-	require.Equal(t, "deadline", s.LastFailure.Code)
-	require.Greater(t, answered, 10)
-	p.awaitDone("honest", 3)
-	require.Zero(t, requireAllApplied(t, label, n))
 }

@@ -99,3 +99,46 @@ func TestCase29GoModulesAreUploadedAtOnceAndNotCompiledAgainAtARestart(t *testin
 	t.Logf("a restart until %d streams run: %s, %s", len(modules), time.Since(began).Round(time.Millisecond), p.memory())
 	require.Equal(t, before, p.compiledFiles(), "nothing is compiled again")
 }
+
+// Each version of the module writes a label of its own by CREATE, so that the
+// graph tells which version each message met, and how often.
+func TestCase30KafkaModulesAreSwappedUnderLoad(t *testing.T) {
+	versions := 1 + sized(3, 10)
+	fickle, err := os.ReadFile(filepath.Join(world.dir, "fickle.wasm"))
+	require.NoError(t, err)
+	const written = "(:Message {payload"
+	require.Equal(t, 1, bytes.Count(fickle, []byte(written)))
+	topic := topicOf(t, 1)
+	p := serve(t)
+	var work *load
+	for v := 1; v <= versions; v++ {
+		version := bytes.Replace(fickle, []byte(written), fmt.Appendf(nil, "(:Versi%02d {payload", v), 1)
+		p.do("PUT", "/modules/swapped", version, nil)
+		if v == 1 {
+			p.do("POST", "/streams", map[string]any{
+				"name": "swap", "topics": []string{topic}, "start_from": "earliest", "transform": "swapped.transform", "batch_size": 500,
+			}, nil)
+			p.do("POST", "/streams/swap:start", nil, nil)
+			work = startLoad(t, topic, "graphmill.swap")
+		}
+		pushed := p.status("swap").Counters.Messages
+		p.await("swap", fmt.Sprintf("version %d has been at work for a while", v), func(s graphmill.StreamStatus) bool {
+			return s.Module != nil && s.Module.Version == v && s.Counters.Messages > pushed+2000
+		})
+	}
+	n := work.stop()
+	s := p.awaitDone("swap", 1)
+	require.Zero(t, s.Counters.Failures)
+
+	next := int64(0)
+	for v := 1; v <= versions; v++ {
+		label := fmt.Sprintf("Versi%02d", v)
+		first, last := askOne(t, "MATCH (m:"+label+") RETURN min(m.offset)"), askOne(t, "MATCH (m:"+label+") RETURN max(m.offset)")
+		require.Equal(t, next, first, "version %d begins where the one before it has ended", v)
+		require.Equal(t, last-first+1, askOne(t, "MATCH (m:"+label+") RETURN count(m)"), "version %d", v)
+		require.Equal(t, last-first+1, askOne(t, "MATCH (m:"+label+") RETURN count(DISTINCT m.offset)"), "version %d", v)
+		t.Logf("version %d: offsets %d to %d", v, first, last)
+		next = last + 1
+	}
+	require.EqualValues(t, n, next, "nothing is lost or doubled")
+}
