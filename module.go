@@ -16,7 +16,7 @@ type Module struct {
 	Transformations []string  `json:"transformations"` // exported functions, sorted
 	CreatedAt       time.Time `json:"created_at"`
 	Active          bool      `json:"active"`    // streams use this version
-	ReadOnly        bool      `json:"read_only"` // lies beside the binary
+	ReadOnly        bool      `json:"read_only"` // lies beside the program
 }
 
 // TransformationRef names an exported function of a module, as TRANSFORM does.

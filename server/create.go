@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -181,9 +180,8 @@ func (s *Server) warnings(ctx context.Context, spec graphmill.StreamSpec) []stri
 	var ws []string
 	if err := s.canTransform(ctx, spec); err != nil {
 		text := fmt.Sprintf("the transformation %s cannot be used yet: %v", spec.Transform, err)
-		var e *graphmill.Error
-		if errors.As(err, &e) && e.Next != "" {
-			text += "; " + e.Next
+		if next := nextOf(err); next != "" {
+			text += "; " + next
 		}
 		ws = append(ws, text)
 	}

@@ -139,6 +139,24 @@ func TestAFullDisk(t *testing.T) {
 	})
 }
 
+func TestAStreamWhoseKeyIsLostIsReportedWithTheNextStep(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.create(s, func(spec *graphmill.StreamSpec) { spec.Credentials = map[string]string{"client.id": "me"} })
+	w.close(s)
+	key := filepath.Join(w.dir, "secret.key")
+	require.NoError(t, os.Rename(key, key+".away"))
+	s = w.open(nil)
+	require.Len(t, w.log.with("put it back from a backup, or name it with --secret-key-file"), 1)
+	_, err := s.Stream(t.Context(), "s")
+	requireCode(t, err, "stream_not_found")
+	w.close(s)
+
+	require.NoError(t, os.Rename(key+".away", key))
+	_, err = w.open(nil).Stream(t.Context(), "s")
+	require.NoError(t, err)
+}
+
 func TestABrokenEntryCanBeDropped(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	w.close(w.open(nil))
@@ -149,7 +167,8 @@ func TestABrokenEntryCanBeDropped(t *testing.T) {
 	}))
 	require.NoError(t, db.Close())
 	s := w.open(nil)
-	require.NotEmpty(t, w.log.with("cannot be read"), "it is reported")
+	require.Len(t, w.log.with("cannot be read"), 1, "it is reported")
+	require.Len(t, w.log.with("graphmill stream drop s"), 1, "with the next step")
 	require.NoError(t, s.DeleteStream(t.Context(), "s"))
 	w.create(s, nil)
 }

@@ -57,6 +57,15 @@ func refusal(f *graphmill.Fault) *graphmill.Error {
 	return &graphmill.Error{Kind: kind, Code: f.Code, Text: f.Text, Next: f.Next, Err: f.Err}
 }
 
+// nextOf returns the next step that an error knows, or "".
+func nextOf(err error) string {
+	var e *graphmill.Error
+	if errors.As(err, &e) {
+		return e.Next
+	}
+	return ""
+}
+
 // reasonOf makes a fault the reason of the state failed.
 func reasonOf(stream string, f *graphmill.Fault) *graphmill.Reason {
 	code := f.Code

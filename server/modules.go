@@ -152,7 +152,7 @@ func (s *Server) RollbackModule(ctx context.Context, name string, version int) (
 }
 
 // DeleteModule removes all versions of a pushed module. Errors: KindConflict
-// while a stream uses it, or where it lies beside the binary.
+// while a stream uses it, or where it lies beside the program.
 func (s *Server) DeleteModule(ctx context.Context, name string) error {
 	readOnly, err := s.readyModule(ctx, name)
 	if err != nil {
@@ -192,7 +192,7 @@ func (s *Server) DeleteModuleVersion(ctx context.Context, name string, version i
 	return err
 }
 
-// readyModule returns the module of the name that lies beside the binary; nil
+// readyModule returns the module of the name that lies beside the program; nil
 // where there is none that can be used.
 func (s *Server) readyModule(ctx context.Context, name string) (*graphmill.Module, error) {
 	pl, err := s.plugins.get(ctx, name)

@@ -19,7 +19,7 @@ import (
 	"github.com/graphmill/graphmill/wasmhost"
 )
 
-// plugins are the ready modules that lie beside the binary. They are read once,
+// plugins are the ready modules that lie beside the program. They are read once,
 // at start, and never written.
 type plugins struct {
 	byName map[string]*plugin

@@ -163,6 +163,9 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
+// removal are the commands that remove an entry of the catalog, by its kind.
+var removal = map[string]string{"stream": "graphmill stream drop ", "module": "graphmill module rm "}
+
 // resume loads the stored streams and starts those that are to run.
 func (s *Server) resume(ctx context.Context) error {
 	stored, broken, err := s.catalog.Streams(ctx)
@@ -174,7 +177,8 @@ func (s *Server) resume(ctx context.Context) error {
 		return err
 	}
 	for _, b := range append(broken, brokenModules...) {
-		s.log.Error("an entry of the catalog cannot be read; it is left as it is", "kind", b.Kind, "name", b.Name, "error", b.Err)
+		s.log.Error("an entry of the catalog cannot be read; it is left as it is", "kind", b.Kind, "name", b.Name, "error", b.Err,
+			"next_step", cmp.Or(nextOf(b.Err), "put the data directory back from a backup, or remove the entry: "+removal[b.Kind]+b.Name))
 	}
 	lost, err := s.catalog.LostModules(ctx)
 	if err != nil {

@@ -97,10 +97,19 @@ func printDefinition(w io.Writer, s *api.Stream) {
 	if s.Coalesce == graphmill.CoalesceOff {
 		line(w, "coalesce", "off")
 	}
-	for _, k := range slices.Sorted(maps.Keys(s.Settings)) {
-		line(w, "setting", "%s = %s", k, clip(s.Settings[k], 200))
+	if len(s.Allow) > 0 {
+		line(w, "allow", "%s", strings.Join(s.Allow, ", "))
 	}
+	printEntries(w, "config", s.Configs) // secrets are not among what a server tells
+	printEntries(w, "credential", s.Credentials)
+	printEntries(w, "setting", s.Settings)
 	line(w, "created", "%s", timeText(s.CreatedAt))
+}
+
+func printEntries(w io.Writer, name string, entries map[string]string) {
+	for _, k := range slices.Sorted(maps.Keys(entries)) {
+		line(w, name, "%s = %s", k, clip(entries[k], 200))
+	}
 }
 
 // agoText says how long ago a moment was, in the largest unit that tells
@@ -190,6 +199,13 @@ func printPartitions(w io.Writer, partitions []graphmill.PartitionStatus) {
 		t.AppendRow([]any{p.String(), knownText(p.Acknowledged), knownText(p.End), knownText(p.Lag), knownText(int64(p.Lane))})
 	}
 	t.Render()
+	told := map[string]bool{}
+	for _, p := range partitions {
+		if p.Notice != "" && !told[p.Notice] { // that of its other partitions is the same
+			told[p.Notice] = true
+			fmt.Fprintf(w, "note: %s\n", p.Notice)
+		}
+	}
 }
 
 // rateText writes a rate with the digits that tell something.

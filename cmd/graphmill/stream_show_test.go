@@ -22,8 +22,8 @@ func TestAStreamThatHasFailedIsShownWhole(t *testing.T) {
 		Module:       &graphmill.ModuleVersion{Name: "movies", Version: 2, SHA256: strings.Repeat("ab", 32)},
 		CurrentBatch: &graphmill.BatchStatus{Messages: 1, Statements: 2, Attempt: 3, NextRetryAt: &retry},
 		Partitions: []graphmill.PartitionStatus{
-			{TopicPartition: graphmill.TopicPartition{Topic: "ratings"}, Acknowledged: 17, End: 20, Lag: 3},
-			{TopicPartition: graphmill.TopicPartition{Topic: "ratings", Partition: 1}, Acknowledged: -1, End: -1, Lag: -1, Lane: -1},
+			{TopicPartition: graphmill.TopicPartition{Topic: "ratings"}, Acknowledged: 17, End: 20, Lag: 3, Notice: "no ids"},
+			{TopicPartition: graphmill.TopicPartition{Topic: "ratings", Partition: 1}, Acknowledged: -1, End: -1, Lag: -1, Lane: -1, Notice: "no ids"},
 		},
 		LastFailure: &graphmill.FailureStatus{At: *before(3 * time.Minute), Code: "message", Text: "a null key", Message: &graphmill.TopicPartition{Topic: "ratings"}, Offset: &offset},
 		Counters:    graphmill.Counters{Since: before(26 * time.Hour), Messages: 17, Batches: 1, Statements: 17, StatementsSent: 1, Retries: 2, Failures: 1},
@@ -46,6 +46,7 @@ look first at:   ratings/0 offset 17
 PARTITION  POSITION  END  LAG  LANE
 ratings/0  17        20   3    0
 ratings/1  ?         ?    ?    ?
+note: no ids
 `, b.String())
 }
 

@@ -285,46 +285,6 @@ func (c *Bolt) DeleteStream(_ context.Context, name string) error {
 	})
 }
 
-// Positions implements Catalog.
-func (c *Bolt) Positions(_ context.Context, stream string) ([]graphmill.Position, error) {
-	var ps []graphmill.Position
-	err := c.view(func(tx *bbolt.Tx) (err error) {
-		ps, err = getPositions(tx, stream)
-		return err
-	})
-	return ps, err
-}
-
-func getPositions(tx *bbolt.Tx, stream string) ([]graphmill.Position, error) {
-	v := tx.Bucket(positionsBucket).Get([]byte(stream))
-	if v == nil {
-		return nil, nil
-	}
-	var ps []graphmill.Position
-	if err := strictJSON(v, &ps); err != nil {
-		return nil, &graphmill.Error{Kind: graphmill.KindConflict, Code: "entry_broken",
-			Text: fmt.Sprintf("the catalog's entry of the positions of stream %q cannot be read", stream), Err: err,
-			Next: "where the consumer group still has its positions, drop the stream and create it again"}
-	}
-	return ps, nil
-}
-
-// MergePositions implements Catalog.
-func (c *Bolt) MergePositions(_ context.Context, stream string, positions []graphmill.Position) error {
-	// Many streams write at once, at the end of a server above all: they share
-	// transactions, and what these cost the disk.
-	return c.wrap("write", c.db.Batch(func(tx *bbolt.Tx) error {
-		if tx.Bucket(streamsBucket).Get([]byte(stream)) == nil {
-			return graphmill.NotFound("stream_not_found", "there is no stream %q", stream)
-		}
-		stored, err := getPositions(tx, stream)
-		if err != nil {
-			return err
-		}
-		return putPositions(tx, stream, stored, positions)
-	}))
-}
-
 // view and update give errors that are not meant for users their kind.
 func (c *Bolt) view(f func(*bbolt.Tx) error) error { return c.wrap("read", c.db.View(f)) }
 

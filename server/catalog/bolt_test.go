@@ -102,7 +102,7 @@ func TestOfManyChangesFromOneRevisionOneWins(t *testing.T) {
 	require.Equal(t, 1, n)
 }
 
-func TestABrokenEntryIsReportedAndTheRestLoads(t *testing.T) {
+func TestCase40ABrokenEntryIsReportedAndTheRestLoads(t *testing.T) {
 	for name, value := range map[string]string{
 		"not JSON":                `{"spec":`,
 		"a field of the future":   `{"spec":{"name":"bad","shape":"round"},"desired":"stopped"}`,

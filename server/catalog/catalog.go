@@ -75,7 +75,7 @@ type Catalog interface {
 	ModuleBytes(ctx context.Context, sha256 string) ([]byte, error)
 	// DeleteModule removes all versions, unless a stream uses the module (code
 	// module_in_use). readOnly names a module of this name that lies beside the
-	// binary, which streams would use then; its transformations must suffice. An
+	// program, which streams would use then; its transformations must suffice. An
 	// entry that cannot be read is removed whoever uses it.
 	DeleteModule(ctx context.Context, name string, readOnly *graphmill.Module) error
 	// DeleteModuleVersion removes one version, unless it is the active one (code

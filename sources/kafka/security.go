@@ -105,7 +105,7 @@ func (r *rawSecurity) mentionsTLS() bool {
 func (s *security) identify(raw *rawSecurity, fieldOf func(name string) string) error {
 	field := fieldOf("sasl.mechanisms")
 	const known = "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"
-	switch m := upperWord(raw.mechanism); m {
+	switch m := strings.ToUpper(strings.TrimSpace(raw.mechanism)); m {
 	case mechanismPlain, mechanismSCRAM256, mechanismSCRAM512:
 		s.mechanism = m
 	case "":
