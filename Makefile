@@ -86,7 +86,7 @@ lint: ## gofmt, go vet and staticcheck on all modules
 	done
 	@echo "lint: clean"
 
-generate: ## run go generate (golden frames, fixtures)
+generate: ## run go generate (golden frames, the reference pages of docs)
 	@set -e; for m in $(MODULES); do (cd $$m && $(GO) generate ./...); done
 
 clean: ## remove what was built

@@ -40,12 +40,14 @@ var rooms = []room{
 	{dir: "sources"},
 	{dir: "batching"},
 	{dir: "wasmhost"},
-	{dir: "server/catalog"},
+	{dir: "server/secret"},
+	{dir: "server/events"},
+	{dir: "server/catalog", mayKnow: []string{"server/secret"}},
 	{dir: "server/graph"},
 	{dir: "server/ledger"},
-	{dir: "server", mayKnow: []string{"sources", "batching", "wasmhost", "server/catalog", "server/graph", "server/ledger"}},
-	{dir: "api", mayKnow: []string{"server"}},
-	{dir: "cmd", mayKnow: []string{"api", "server", "server/catalog", "server/graph", "server/ledger", "sources", "batching", "wasmhost", "sdk/scaffold"}},
+	{dir: "server", mayKnow: []string{"sources", "batching", "wasmhost", "server/catalog", "server/events", "server/graph", "server/ledger", "server/secret"}},
+	{dir: "api", mayKnow: []string{"server", "server/events", "server/secret"}},
+	{dir: "cmd", mayKnow: []string{"api", "server", "server/catalog", "server/graph", "server/ledger", "server/secret", "sources", "batching", "wasmhost", "sdk/scaffold"}},
 	{dir: "sdk/scaffold", mayKnow: []string{"wasmhost"}},        // its tests run what it writes
 	{dir: "sdk", mayKnow: []string{"wasmhost"}, forTests: true}, // without sdk/go, a module of its own
 	{dir: "integration", everyone: true, forTests: true},
