@@ -91,7 +91,7 @@ A connection that is lost at COMMIT, or a database that goes away then, leaves i
 		if f.doubtful {
 			title += ", but it may be something else"
 		}
-		fmt.Fprintf(&b, "\n### %s\n\nClass: %s. %s", title, strings.ReplaceAll(string(f.class), "_", "-"), f.about)
+		fmt.Fprintf(&b, "\n### %s\n\nClass: %s. %s", title, strings.NewReplacer("too_big", "too big", "set_up", "set-up").Replace(string(f.class)), f.about)
 		if f.next != "" {
 			fmt.Fprintf(&b, " What to do: %s.", f.next)
 		}
