@@ -19,8 +19,12 @@ const secretRefPrefix = "secret:"
 var secretWords = []string{"password", "secret", "token", "credential", "jaas", "key.pem", "oauthbearer.config", "private", "passphrase"}
 
 // SecretConfig says whether the value of a setting of a broker's client is a
-// secret, by the setting's name.
-func SecretConfig(name string) bool {
+// secret: by the setting's name, or because a private key in PEM stands in it, as
+// in files that hold a certificate and its key.
+func SecretConfig(name, value string) bool {
+	if strings.Contains(value, "PRIVATE KEY-----") {
+		return true
+	}
 	name = strings.ToLower(name)
 	for _, w := range secretWords {
 		if strings.Contains(name, w) {
@@ -37,18 +41,18 @@ func SecretRef(value string) (name string, ok bool) {
 }
 
 // Redacted returns a copy that may be shown to everybody: values of Credentials,
-// and of Configs that hold secrets, are RedactedValue, unless they are
+// and of Configs that hold secrets (SecretConfig), are RedactedValue, unless they are
 // references.
 func (s StreamSpec) Redacted() StreamSpec {
-	s.Credentials = redacted(s.Credentials, func(string) bool { return true })
+	s.Credentials = redacted(s.Credentials, func(string, string) bool { return true })
 	s.Configs = redacted(s.Configs, SecretConfig)
 	return s
 }
 
-func redacted(entries map[string]string, secret func(name string) bool) map[string]string {
+func redacted(entries map[string]string, secret func(name, value string) bool) map[string]string {
 	entries = maps.Clone(entries)
 	for name, value := range entries {
-		if _, isRef := SecretRef(value); !isRef && secret(name) {
+		if _, isRef := SecretRef(value); !isRef && secret(name, value) {
 			entries[name] = RedactedValue
 		}
 	}

@@ -15,6 +15,7 @@ func TestSecretsStandInNoRedactedDefinition(t *testing.T) {
 		Configs: map[string]string{
 			"security.protocol": "SASL_SSL", "sasl.password": secret, "ssl.key.pem": secret, "SSL.Key.Password": secret,
 			"sasl.oauthbearer.client.secret": secret, "ssl.truststore.password": "secret:trust",
+			"ssl.certificate.pem": "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n-----BEGIN RSA PRIVATE KEY-----\n" + secret + "\n-----END RSA PRIVATE KEY-----",
 		},
 		Credentials: map[string]string{"sasl.username": secret, "sasl.password": "secret:broker"},
 	}

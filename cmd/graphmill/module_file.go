@@ -20,19 +20,18 @@ const maxModuleBytes = 1 << 30
 // openModule opens a file that is to be a module, or standard input. It is not
 // empty.
 func (a *app) openModule(ctx context.Context, file string) (io.ReadCloser, int64, error) {
-	if file != "-" {
-		f, size, err := openFile(file)
-		if err != nil || size >= 0 {
-			return f, size, err
-		}
-		defer func() { _ = f.Close() }()
-		return readModule(file, f)
+	if file == "-" {
+		return readModule("standard input", a.input(ctx))
 	}
-	return readModule("standard input", a.input(ctx))
+	f, size, err := openFile(file)
+	if err != nil || f != nil {
+		return f, size, err
+	}
+	return readModule(file, pipe(ctx, file))
 }
 
-// openFile opens a file that the command line names. The size of what only
-// reading it tells, such as a pipe's, is -1.
+// openFile opens a file that the command line names. The file is nil where only
+// reading it tells how large it is, as of a pipe.
 func openFile(file string) (*os.File, int64, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -46,12 +45,12 @@ func openFile(file string) (*os.File, int64, error) {
 		}
 		return nil, 0, e
 	}
+	if !info.Mode().IsRegular() || info.Size() == 0 {
+		return nil, 0, nil
+	}
 	f, err := os.Open(file)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, 0, cannotRead(file, err)
-	case !info.Mode().IsRegular() || info.Size() == 0:
-		return f, -1, nil
 	}
 	return f, info.Size(), nil
 }

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,6 +146,29 @@ func TestVerifyTellsWhatIsWrongWithAFile(t *testing.T) {
 	require.EqualValues(t, len(loopModule), v.Size)
 	require.Len(t, v.SHA256, 64)
 	require.NotEmpty(t, v.Checked)
+}
+
+// One signal ends a command that waits for a pipe to be written to.
+func TestAModuleFromAPipeThatNobodyFillsIsGivenUp(t *testing.T) {
+	c := newCLI(t)
+	path := filepath.Join(c.dir, "pipe")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	for _, command := range [][]string{{"verify", path}, {"push", "m", path}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		a := &app{in: strings.NewReader(""), out: io.Discard, err: io.Discard, environ: c.env}
+		require.Equal(t, exitFailed, a.run(ctx, append([]string{"module"}, command...)), command)
+	}
+}
+
+func TestAModuleIsReadFromAPipe(t *testing.T) {
+	c := newCLI(t)
+	path := filepath.Join(c.dir, "pipe")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	written := make(chan error, 1)
+	go func() { written <- os.WriteFile(path, []byte(loopModule), 0o600) }()
+	require.Contains(t, c.must(t, "module", "verify", path), "can be pushed (166 B, ")
+	require.NoError(t, <-written)
 }
 
 func TestPushOfWhatIsNoModule(t *testing.T) {

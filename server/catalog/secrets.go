@@ -18,7 +18,7 @@ type Sealer interface {
 // sealSecrets seals the secrets of a definition that is to be stored. References
 // to secrets are none. The maps of the caller's definition are left alone.
 func sealSecrets(spec *graphmill.StreamSpec, seal Sealer) (err error) {
-	spec.Credentials, err = sealEntries(spec, "credentials", spec.Credentials, seal, func(string) bool { return true })
+	spec.Credentials, err = sealEntries(spec, "credentials", spec.Credentials, seal, func(string, string) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -26,12 +26,12 @@ func sealSecrets(spec *graphmill.StreamSpec, seal Sealer) (err error) {
 	return err
 }
 
-func sealEntries(spec *graphmill.StreamSpec, field string, entries map[string]string, seal Sealer, isSecret func(name string) bool) (map[string]string, error) {
+func sealEntries(spec *graphmill.StreamSpec, field string, entries map[string]string, seal Sealer, isSecret func(name, value string) bool) (map[string]string, error) {
 	entries = maps.Clone(entries)
 	for name, value := range entries {
 		_, isRef := graphmill.SecretRef(value)
 		// What only looks sealed is sealed, too, or it would be opened.
-		if !secret.IsSealed(value) && (isRef || !isSecret(name)) {
+		if !secret.IsSealed(value) && (isRef || !isSecret(name, value)) {
 			continue
 		}
 		var err error

@@ -101,7 +101,8 @@ func (p *property) take(s *ClientSettings, e configEntry, vault Vault) (note str
 		return "", graphmill.Invalid(e.field, "%s cannot be set: %s", e.name, p.says)
 	}
 	value := e.value
-	if name, isRef := graphmill.SecretRef(value); isRef && p.use == useApplied && p.kind == kindText {
+	name, isRef := graphmill.SecretRef(value)
+	if isRef && p.use == useApplied && p.kind == kindText {
 		if value, err = vault.Value(name); err != nil {
 			return "", aboutEntry(e.field, e.name, err)
 		}
@@ -110,6 +111,7 @@ func (p *property) take(s *ClientSettings, e configEntry, vault Vault) (note str
 	if err != nil {
 		return "", graphmill.Invalid(e.field, "the value of %s cannot be used: %v", e.name, err)
 	}
+	v.hidden = isRef || e.field == "credentials"
 	switch p.use {
 	case useApplied:
 		p.set(s, v)

@@ -55,6 +55,7 @@ type setValue struct {
 	text   string // words in lower case
 	number int64
 	on     bool
+	hidden bool // it stands in CREDENTIALS, or is what a reference stands for
 }
 
 // ms is the value of a property whose unit is milliseconds.

@@ -166,7 +166,7 @@ var securing = []property{
 	applied(text("sasl.mechanisms", "GSSAPI").alias("sasl.mechanism"), "`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`; no default",
 		func(s *ClientSettings, v setValue) { s.raw.mechanism = v.text }),
 	applied(text("sasl.username", ""), "the user",
-		func(s *ClientSettings, v setValue) { s.raw.user = v.text }),
+		func(s *ClientSettings, v setValue) { s.raw.user, s.raw.userHidden = v.text, v.hidden }),
 	applied(text("sasl.password", ""), "the user's password",
 		func(s *ClientSettings, v setValue) { s.raw.password = hide(v.text) }),
 	applied(text("ssl.ca.location", ""), "file with certificates of authorities, in PEM; `probe`, and the default, mean the system's",

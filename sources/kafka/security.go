@@ -37,6 +37,7 @@ type rawSecurity struct {
 	protocol         string
 	mechanism        string
 	user             string
+	userHidden       bool
 	password         secret
 	caFile, caPEM    string
 	certFile         string
@@ -56,6 +57,7 @@ type security struct {
 	certificate *tls.Certificate // the client's; nil: it has none
 	mechanism   string           // "": no login
 	user        string
+	userHidden  bool // it was given as a secret: no error names it
 	password    secret
 }
 
@@ -125,7 +127,7 @@ func (s *security) identify(raw *rawSecurity, fieldOf func(name string) string) 
 	case s.mechanism == mechanismPlain && strings.ContainsRune(raw.user+raw.password.reveal(), 0):
 		return graphmill.Invalid(fieldOf("sasl.password"), "sasl.username and sasl.password cannot hold a NUL character")
 	}
-	s.user, s.password = raw.user, raw.password
+	s.user, s.userHidden, s.password = raw.user, raw.userHidden, raw.password
 	return nil
 }
 
@@ -148,6 +150,8 @@ func (s *security) login(links *links) sasl.Mechanism {
 // principal names the client for people, as the broker sees it.
 func (s *security) principal() string {
 	switch {
+	case s.mechanism != "" && s.userHidden:
+		return fmt.Sprintf("the user of sasl.username (%s)", s.mechanism)
 	case s.mechanism != "":
 		return fmt.Sprintf("user %q (%s)", s.user, s.mechanism)
 	case s.certificate != nil:

@@ -434,3 +434,24 @@ func (l *logBuffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// A user that was given as a secret is one: no error names it.
+func TestCase39AUserGivenAsASecretIsNamedNowhere(t *testing.T) {
+	b := withLogins(t)
+	topic := b.topic(1)
+	b.logins() // refuses as Kafka does; kfake hangs up
+	const user = planted + "-user"
+	for name, given := range map[string]struct{ configs, credentials map[string]string }{
+		"in credentials": {nil, login("PLAIN", user, planted)},
+		"by reference":   {login("PLAIN", "secret:user", planted), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _, err := kafka.ParseConfigs(given.configs, given.credentials, vault{"user": user})
+			require.NoError(t, err)
+			f := fault(t, b.probe(s, topic))
+			require.Equal(t, "auth", f.Code, "%v", f)
+			require.Contains(t, f.Text, "the user of sasl.username (PLAIN)")
+			require.NotContains(t, fmt.Sprintf("%v %+v %#v %s", f, f, f, f.Next), planted)
+		})
+	}
+}
