@@ -378,7 +378,7 @@ func TestCreateLooksForBrokerAndTopic(t *testing.T) {
 	requireCode(t, err, "stream_exists")
 }
 
-func TestATopicThatComesLater(t *testing.T) {
+func TestCase34ATopicThatComesLaterIsWaitedForAndReadFromItsBeginning(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	s := w.open(func(c *server.Config) { c.StartTimeout = 50 * time.Millisecond })
 	w.push(s)

@@ -77,6 +77,20 @@ func TestCypher(t *testing.T) {
 	})
 }
 
+func TestCase12ATransformationSeesNullAndNotEmpty(t *testing.T) {
+	m := load(t, build(t, "../../plugins/cypher"))
+	i := start(t, m, wasmhost.InstanceConfig{Function: "event", Settings: map[string]string{"query": "CREATE (:M {event: $event, key: $key})", "tombstones": "null"}})
+	messages := payloads("", `""`)
+	messages[0].Payload, messages[0].Key = nil, nil
+	messages[1].Key = []byte{}
+	out, err := i.Transform(t.Context(), graphmill.SourceKafka, messages)
+	require.NoError(t, err)
+	require.Empty(t, out.Failures)
+	require.Len(t, out.Statements, 2)
+	require.Equal(t, map[string]any{"event": nil, "key": nil}, out.Statements[0].Parameters(), "a tombstone, and no key")
+	require.Equal(t, map[string]any{"event": "", "key": ""}, out.Statements[1].Parameters())
+}
+
 func TestJSONLines(t *testing.T) {
 	m := load(t, build(t, "../../plugins/jsonlines"))
 	require.Equal(t, []string{"nodes", "transform"}, m.Transformations())
