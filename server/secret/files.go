@@ -38,7 +38,7 @@ func (r References) File(path string) ([]byte, error) {
 	if !filepath.IsLocal(within) {
 		return nil, refused("a definition names files below --secrets-dir only")
 	}
-	content, err := r.readFile(within)
+	content, err := r.readFile(within, maxFile)
 	if err != nil {
 		return nil, &graphmill.Error{Kind: graphmill.KindConflict, Code: "file_unreadable",
 			Text: fmt.Sprintf("the file %q below --secrets-dir cannot be read: %v", within, cause(err))}
@@ -46,7 +46,8 @@ func (r References) File(path string) ([]byte, error) {
 	return content, nil
 }
 
-func (r References) readFile(within string) ([]byte, error) {
+// readFile reads a file of the folder, of at most so many bytes.
+func (r References) readFile(within string, most int64) ([]byte, error) {
 	root, err := os.OpenRoot(r.Dir)
 	if err != nil {
 		return nil, err
@@ -57,5 +58,5 @@ func (r References) readFile(within string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return readAll(f, maxFile)
+	return readAll(f, most)
 }

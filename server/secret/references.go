@@ -69,17 +69,7 @@ func (r References) file(name string) (string, error) {
 	if r.Dir == "" {
 		return "", fs.ErrNotExist
 	}
-	root, err := os.OpenRoot(r.Dir)
-	if err != nil {
-		return "", err
-	}
-	defer root.Close()
-	f, err := root.OpenFile(name, openFlags, 0)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	text, err := readAll(f, maxSecret)
+	text, err := r.readFile(name, maxSecret)
 	if err != nil {
 		return "", err
 	}
