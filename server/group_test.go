@@ -87,7 +87,7 @@ func twoOwners(t *testing.T, hooks boltserver.Hooks) (w *world, one, two *server
 	w = newWorld(t, 2, boltserver.Options{})
 	spec := func(spec *graphmill.StreamSpec) { spec.BatchSize, spec.BatchIntervalMS = 2, 60_000 }
 	one = w.open(func(c *server.Config) { c.ConflictRetries = 1_000_000 })
-	w.push(one)
+	w.pushAs(one, "obedient", vigilantVersion(1)) // what is transformed again is seen by a fresh instance
 	w.create(one, spec)
 	w.start(one)
 	w.bolt.SetHooks(hooks)
@@ -110,6 +110,7 @@ func TestARevocationWaitsForTheTransactionUnderWay(t *testing.T) {
 	close(held)
 	w.await(two, "it has its share and has done it", func(st graphmill.StreamStatus) bool { return len(st.Partitions) == 1 && lag(st) == 0 })
 	w.both("c")
+	w.await(one, "its share goes on", func(st graphmill.StreamStatus) bool { return st.State == graphmill.StateRunning && lag(st) == 1 })
 	_, err := one.StopStream(t.Context(), "s")
 	require.NoError(t, err)
 	w.await(two, "all is done", func(st graphmill.StreamStatus) bool { return len(st.Partitions) == 2 && lag(st) == 0 })
@@ -128,7 +129,9 @@ func TestARevocationDoesNotWaitForRetries(t *testing.T) {
 	}))
 	require.Eventually(t, func() bool { return len(w.status(two).Partitions) == 1 }, 2*prompt, 10*time.Millisecond)
 	conflicts.Store(false)
-	w.await(two, "its share is done", func(st graphmill.StreamStatus) bool { return lag(st) == 0 })
+	for _, s := range []*server.Server{one, two} {
+		w.await(s, "its share is done", func(st graphmill.StreamStatus) bool { return st.State == graphmill.StateRunning && lag(st) == 0 })
+	}
 	_, err := one.StopStream(t.Context(), "s")
 	require.NoError(t, err)
 	w.await(two, "all is done", func(st graphmill.StreamStatus) bool { return len(st.Partitions) == 2 && lag(st) == 0 })
