@@ -32,7 +32,6 @@ func TestKafkaADatabaseKilledDuringCommitLosesNothing(t *testing.T) {
 	committed := 0 // of those whose COMMIT was on its way
 	for kill := range kills {
 		before := repeatsIn(t, label)
-		ask[bool](t, "CALL db.checkpoint()") // else it takes long to come back
 		done := p.status("uncertain").Counters.Batches
 		p.await("uncertain", "it is under way", func(s graphmill.StreamStatus) bool { return s.Counters.Batches > done })
 		killed := make(chan error, 1)

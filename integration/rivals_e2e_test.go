@@ -32,7 +32,7 @@ func produceValues(ctx context.Context, topic string, values ...[]byte) error {
 // the last to the first, so that each holds what the other one wants. One of two
 // such transactions is always given up by the database.
 func TestCase20KafkaStreamsThatMergeTheSameNodesInOppositeOrder(t *testing.T) {
-	const nodes = 100
+	const nodes = 300
 	rounds := sized(40, 400)
 	label := labelOf(t)
 	p := serve(t)
