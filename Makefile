@@ -68,7 +68,7 @@ bench: build plugins ## rows a second in a real Neo4j, against hand-written code
 	$(GO) run ./integration/bench
 
 bench-sdk: ## what the Go SDK costs a guest, against one written without it; no services
-	$(GO) test -run '^$$' -bench GuestCost -benchtime 2000x ./sdk/hosttest
+	$(GO) test -run '^$$' -bench GuestCost -benchtime 1000x ./sdk/hosttest
 
 demo: ## 10,000 ratings from a broker into a graph; DEMO_ONCE=1 ends it by itself
 	$(GO) run ./integration/demo

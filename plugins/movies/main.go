@@ -16,7 +16,6 @@ import (
 	"github.com/graphmill/graphmill/sdk/go/json"
 )
 
-// The fields in the order in which they mostly stand: that is the fastest.
 var rating = json.NewShape(
 	json.Int("userId"), json.Int("movieId"), json.Float("rating"), json.OptText("title"))
 

@@ -19,8 +19,9 @@ import (
 //
 //	out.Fields(seen, user, m.Payload())
 //
-// It is the fastest way from JSON to a statement, and takes about a third of the time of
-// values that are read and given one by one. For more values beside those of the
+// It is the fastest way from JSON to a statement, and takes less than half of the time of
+// values that are read and given one by one: it learns from the documents in which order
+// their fields stand, whichever that is, and which others there are. For more values beside those of the
 // document see [Statement.Fields].
 func (o Output) Fields(q *Query, shape *json.Shape, document []byte) {
 	o.r.row(o.message, q, shape, document)
@@ -35,14 +36,18 @@ func (s Statement) Fields(shape *json.Shape, document []byte) Statement {
 	return s
 }
 
-// row does in one go, for a usual document, what begin, fields and settle do, which is
+// row does in one go, for most documents, what begin, fields and settle do, which is
 // what it does for others.
 func (r *response) row(message uint32, q *Query, shape *json.Shape, document []byte) {
 	plan := shape.Plan()
-	if q == r.queries.latest && !r.open && r.problem == nil && q.wanted == plan.Count && q.wanted <= maxShortArray && r.n+len(document)+plan.Room < len(r.buf) {
+	k := r.keys.latest
+	if k == nil || k.Plan != plan {
+		k = r.keys.of(plan)
+	}
+	if q == r.queries.latest && !r.open && r.problem == nil && q.wanted == plan.Count && q.wanted <= maxShortArray &&
+		r.n+2*len(document)+plan.Room < len(r.buf) && k.Read(document) {
 		head := unsafe.Add(unsafe.Pointer(unsafe.SliceData(r.buf)), r.n)
-		end := scan.Row(unsafe.Add(head, 1), unsafe.Pointer(unsafe.SliceData(scan.Padded(document))), len(document), plan.First)
-		if end != nil {
+		if end := k.Write(unsafe.Add(head, 1)); end != nil {
 			*(*byte)(head) = 0x90 | byte(q.wanted)
 			length := scan.Distance(head, end)
 			r.statements = append(r.statements, entry{r.queries.last, message, uint32(r.n), uint32(length)})
@@ -55,19 +60,63 @@ func (r *response) row(message uint32, q *Query, shape *json.Shape, document []b
 
 func (r *response) fields(generation uint64, shape *json.Shape, document []byte) {
 	plan := shape.Plan()
-	if r.ready == generation && r.after == generation && r.n+len(document)+plan.Room <= len(r.buf) {
+	k := r.keys.of(plan)
+	if r.ready == generation && r.after == generation && r.n+2*len(document)+plan.Room <= len(r.buf) && k.Read(document) && k.Complete() {
 		room := unsafe.Add(unsafe.Pointer(unsafe.SliceData(r.buf)), r.n)
-		end := scan.Row(room, unsafe.Pointer(unsafe.SliceData(scan.Padded(document))), len(document), plan.First)
-		if end != nil {
+		if end := k.Write(room); end != nil {
 			r.n += scan.Distance(room, end)
 			r.count += plan.Count
 			return
 		}
+		for i := range plan.All {
+			v, nested := k.Value(document, i)
+			switch {
+			case nested:
+				Statement{r, generation}.JSON(v)
+			case v == nil:
+				r.null(generation)
+			default:
+				r.value(generation, v)
+			}
+		}
+		return
 	}
 	r.fieldByField(generation, shape, document)
 }
 
-// fieldByField is fields for any document.
+// value gives a value that is MessagePack already.
+func (r *response) value(generation uint64, v []byte) {
+	r.next(generation)
+	if r.room(len(v)) {
+		r.n += copy(r.buf[r.n:], v)
+	}
+}
+
+// keys is what has been learned of documents, by shape.
+type keys struct {
+	latest *scan.Keys
+	list   []*scan.Keys
+}
+
+// maxShapes bounds the shapes that are remembered. A module has few, and makes them once.
+const maxShapes = 16
+
+func (k *keys) of(plan *scan.Plan) *scan.Keys {
+	for _, known := range k.list {
+		if known.Plan == plan {
+			k.latest = known
+			return known
+		}
+	}
+	if len(k.list) == maxShapes {
+		k.list = k.list[:0]
+	}
+	k.latest = scan.NewKeys(plan)
+	k.list = append(k.list, k.latest)
+	return k.latest
+}
+
+// fieldByField is fields for any document, and tells what is wrong with one.
 func (r *response) fieldByField(generation uint64, shape *json.Shape, document []byte) {
 	if generation == r.generation && r.after != generation {
 		r.fail(r.wrong("Fields gives values by position: make the query with the names of the shape"))

@@ -42,6 +42,7 @@ type response struct {
 
 	statements []entry // finished
 	queries    queryTable
+	keys       keys
 	texts      map[string]*Query // of Output.Add
 	failures   []failure
 	failed     map[uint32]bool // the messages of failures, if perBatch

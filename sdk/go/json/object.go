@@ -40,8 +40,6 @@ type value struct {
 // Parse reads a document, which must be one object and have the fields of the shape.
 // It checks all of it, what is not wanted too. The document, of at most 1 GiB, must
 // not change while o is used.
-//
-// An Object is large. Where one at a time is enough, [Shape.Parse] is faster.
 func (o *Object) Parse(shape *Shape, document []byte) error {
 	d := scan.Padded(document)
 	if o.shape != shape || o.err != nil {

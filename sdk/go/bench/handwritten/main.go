@@ -1,7 +1,7 @@
 //go:build wasip1
 
 // Handwritten is a transformation that speaks the ABI without the SDK, made for one
-// kind of message and as fast as that allows: the measure for what the SDK costs.
+// contract and as fast as that allows: the measure for what the SDK costs.
 //
 //	{"userId": 77777, "title": "Brazil", "rating": 4.5}
 //

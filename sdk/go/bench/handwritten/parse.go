@@ -3,6 +3,7 @@
 package main
 
 import (
+	"math"
 	"math/bits"
 	"strconv"
 	"unicode/utf8"
@@ -47,71 +48,153 @@ const (
 	highs = 0x80 * ones
 )
 
-// usual reads a document of the form that almost all have: the three fields in their
-// order, no white space, short numbers, a title of ASCII without escapes. It is false
-// for any other.
+// usual reads a document of the form that almost all have: fields in any order, others
+// among them, no white space but for single ones behind colons and commas, short numbers,
+// strings without escapes. It is false for any other.
 func (r *rating) usual(d []byte) bool {
-	if len(d) < 40 || load(d, 0) != userIDWord || d[8] != '"' || d[9] != ':' {
+	last := len(d) - 1
+	if last < 1 || d[0] != '{' || d[last] != '}' {
 		return false
 	}
-	i := 10
-	var user uint64
-	for ; d[i]-'0' <= 9 && i < 28; i++ {
-		user = user*10 + uint64(d[i]-'0')
-	}
-	if i == 10 || i == 28 || d[10] == '0' && i > 11 || i+20 > len(d) || load(d, i) != titleWord || d[i+8] != ':' || d[i+9] != '"' {
-		return false
-	}
-	i += 10
-	start := i
-	for {
-		if i+8 > len(d) {
+	r.title, r.hasUser, r.hasRating = nil, false, false
+	for i := 1; ; i++ {
+		if d[i] == ' ' {
+			i++
+		}
+		if i+10 > last {
 			return false
 		}
+		field := other
+		switch x := load(d, i); {
+		case x == userIDWord && d[i+8] == ':':
+			field, i = userID, i+9
+		case x == titleWord:
+			field, i = title, i+8
+		case x == ratingWord && d[i+8] == ':':
+			field, i = score, i+9
+		default:
+			if d[i] != '"' {
+				return false
+			}
+			if i = plain(d, i+1); i < 0 || d[i+1] != ':' {
+				return false
+			}
+			i += 2
+		}
+		if d[i] == ' ' {
+			i++
+		}
+		switch c := d[i]; {
+		case c == '"':
+			start := i + 1
+			if i = plain(d, start); i < 0 {
+				return false
+			}
+			if field == title {
+				r.title = d[start:i:i]
+			} else if field != other {
+				return false
+			}
+			i++
+		case c-'0' <= 9:
+			start := i
+			var v uint64
+			for ; d[i]-'0' <= 9; i++ {
+				v = v*10 + uint64(d[i]-'0')
+			}
+			digits := i - start
+			if digits > 19 || v > math.MaxInt64 || c == '0' && digits > 1 {
+				return false
+			}
+			number, scale := start, 1.0
+			if d[i] == '.' {
+				if field == userID {
+					return false
+				}
+				i++
+				start = i
+				for ; d[i]-'0' <= 9; i++ {
+					v = v*10 + uint64(d[i]-'0')
+					scale *= 10
+				}
+				if i == start {
+					return false
+				}
+				digits += i - start
+			}
+			switch field {
+			case userID:
+				r.userID, r.hasUser = int64(v), true
+			case score:
+				r.rating, r.hasRating = float64(v)/scale, true
+				if digits > 15 {
+					v, err := strconv.ParseFloat(unsafe.String(&d[number], i-number), 64)
+					if r.rating = v; err != nil {
+						return false
+					}
+				}
+			case title:
+				return false
+			}
+		case field == other && i+5 <= last:
+			switch word := *(*uint32)(unsafe.Pointer(&d[i : i+4][0])); {
+			case word == nullWord || word == trueWord:
+				i += 4
+			case word == falsWord && d[i+4] == 'e':
+				i += 5
+			default:
+				return false
+			}
+		default:
+			return false
+		}
+		if i == last {
+			return r.hasUser && r.hasRating
+		}
+		if d[i] != ',' {
+			return false
+		}
+	}
+}
+
+// plain returns where the string ends whose first character is at i, -1 if it has escapes
+// or is not right.
+func plain(d []byte, i int) int {
+	start, high := i, uint64(0)
+	for i+8 <= len(d) {
 		x := load(d, i)
-		if marks := ((x ^ '"'*ones - ones) | (x ^ '\\'*ones - ones) | (x - ' '*ones) | x) & highs; marks != 0 {
+		high |= x
+		if marks := ((x ^ '"'*ones - ones) | (x ^ '\\'*ones - ones) | (x - ' '*ones)) &^ x & highs; marks != 0 {
 			i += bits.TrailingZeros64(marks) / 8
-			break
+			if d[i] != '"' || high&highs != 0 && !utf8.Valid(d[start:i]) {
+				return -1
+			}
+			return i
 		}
 		i += 8
 	}
-	end := i
-	if d[i] != '"' || i+12 > len(d) || load(d, i+1) != ratingWord || d[i+9] != '"' || d[i+10] != ':' {
-		return false
-	}
-	i += 11
-	number := i
-	v := 0
-	for ; i < len(d) && d[i]-'0' <= 9; i++ {
-		v = v*10 + int(d[i]-'0')
-	}
-	if i == number || i-number > 7 || d[number] == '0' && i > number+1 {
-		return false
-	}
-	scale := 1.0
-	if i < len(d) && d[i] == '.' {
-		i++
-		number = i
-		for ; i < len(d) && d[i]-'0' <= 9; i++ {
-			v = v*10 + int(d[i]-'0')
-			scale *= 10
-		}
-		if i == number || i-number > 7 {
-			return false
-		}
-	}
-	if i != len(d)-1 || d[i] != '}' {
-		return false
-	}
-	r.userID, r.title, r.rating = int64(user), d[start:end:end], float64(v)/scale
-	return true
+	return -1
 }
 
-// What a usual document holds, as numbers to compare eight bytes with.
+// What a field is.
+const (
+	other = iota
+	userID
+	title
+	score
+)
+
+// What stands in documents, as numbers to compare eight and four bytes with.
 var (
-	userIDWord = load([]byte(`{"userId`), 0)
-	titleWord  = load([]byte(`,"title"`), 0)
-	ratingWord = load([]byte(`,"rating`), 0)
+	userIDWord = load([]byte(`"userId"`), 0)
+	titleWord  = load([]byte(`"title":`), 0)
+	ratingWord = load([]byte(`"rating"`), 0)
+)
+
+const (
+	nullWord = 'n' | 'u'<<8 | 'l'<<16 | 'l'<<24
+	trueWord = 't' | 'r'<<8 | 'u'<<16 | 'e'<<24
+	falsWord = 'f' | 'a'<<8 | 'l'<<16 | 's'<<24
 )
 
 // parser reads any document.

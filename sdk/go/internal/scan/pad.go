@@ -7,7 +7,7 @@ import "unsafe"
 // Looking eight bytes ahead without asking each time whether the document goes on is
 // what makes reading it cheap in WebAssembly. What is read there is never part of a
 // result: whoever looks ahead checks at the end that it has stayed within.
-const Pad = 64
+const Pad = 128
 
 // frame is the memory in which every document is padded, as address and length: the
 // request in hand, which has room behind it.

@@ -55,6 +55,12 @@ func Special(x uint64) uint64 {
 	return ((x ^ '"'*ones - ones) | (x ^ '\\'*ones - ones) | (x - ' '*ones) | x) & highs
 }
 
+// Stops is Special but for what is not ASCII, which it does not mark. The lowest mark is
+// right: a subtraction borrows only from a byte above one that is marked.
+func Stops(x uint64) uint64 {
+	return ((x ^ '"'*ones - ones) | (x ^ '\\'*ones - ones) | (x - ' '*ones)) &^ x & highs
+}
+
 // FirstMarked is the number of the lowest byte that is marked, 8 if none is.
 func FirstMarked(marks uint64) int { return bits.TrailingZeros64(marks) / 8 }
 
