@@ -16,9 +16,8 @@ import (
 //	)
 //
 // A field whose method has Opt in its name may be absent or null, the others may
-// not. All other fields of a document are passed over. An
-// [Object] finds fields fastest if they are declared in the order in which they mostly
-// stand in the documents.
+// not. All other fields of a document are passed over. An [Object] finds fields fastest
+// if they are declared in the order in which they mostly stand in the documents.
 //
 // The methods panic, which stops a module as soon as it is loaded, on a name that is
 // there already or not UTF-8, and beyond [MaxFields]. They must not be called once
