@@ -14,7 +14,8 @@ import (
 	"github.com/graphmill/graphmill"
 )
 
-// produceValues sends values to a topic, all keyed alike.
+// produceValues sends values without keys to a topic, in order where it has one
+// partition.
 func produceValues(ctx context.Context, topic string, values ...[]byte) error {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(world.kafka.Brokers()...), kgo.DefaultProduceTopic(topic))
 	if err != nil {
