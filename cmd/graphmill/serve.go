@@ -140,10 +140,25 @@ func (a *app) loadServeSettings(cmd *cobra.Command, s *serveSettings) error {
 	if err != nil {
 		return err
 	}
+	if err := refuseEmpty(cmd.Flags()); err != nil {
+		return err
+	}
 	if err := s.check(); err != nil {
 		return err
 	}
 	return s.checkExposed()
+}
+
+// refuseEmpty refuses settings of the doors that are given and say nothing, such
+// as of a variable that was to be filled in: the server would be open, or use
+// another key, without a word.
+func refuseEmpty(flags *pflag.FlagSet) error {
+	for _, name := range []string{"token-file", "secret-key-file", "secrets-dir"} {
+		if f := flags.Lookup(name); f.Changed && f.Value.String() == "" {
+			return wrongUsage("--%s (%s) is given and empty; name a file or folder, or leave it out", name, variableOf(name))
+		}
+	}
+	return nil
 }
 
 // checkExposed refuses to serve the API beyond this machine by accident.
@@ -227,9 +242,9 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	return nil, e
 }
 
-// warnOfReaders tells of files with secrets that every user of this machine may
-// read.
-func (s *serveSettings) warnOfReaders(log *slog.Logger) {
+// warnOfSecrets tells of files with secrets that every user of this machine may
+// read, and of a folder of them that nobody can.
+func (s *serveSettings) warnOfSecrets(log *slog.Logger) {
 	for _, f := range []struct{ flag, path string }{
 		{"graph-password-file", s.graph.passwordFile}, {"token-file", s.tokenFile}, {"secret-key-file", s.secretKeyFile},
 	} {
@@ -238,6 +253,13 @@ func (s *serveSettings) warnOfReaders(log *slog.Logger) {
 			continue
 		}
 		log.Warn("everybody on this machine can read a file of secrets", "setting", f.flag, "file", f.path, "next_step", "chmod o-rwx "+f.path)
+	}
+	if s.secretsDir == "" {
+		return
+	}
+	// It may be mounted later; a wrong name would be told at the first START only.
+	if _, err := os.ReadDir(s.secretsDir); err != nil {
+		log.Warn("the folder of secrets cannot be read", "setting", "secrets-dir", "error", err)
 	}
 }
 
@@ -255,7 +277,7 @@ func (s *serveSettings) openTokens(log *slog.Logger) (*api.Tokens, error) {
 // embedded one of graphmill dev; nil: there is none.
 func (a *app) serve(ctx context.Context, s *serveSettings, broker *devBroker) (err error) {
 	log := a.newLogger(s)
-	s.warnOfReaders(log)
+	s.warnOfSecrets(log)
 	tokens, err := s.openTokens(log)
 	if err != nil {
 		return err

@@ -1,18 +1,21 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/env/v2"
-	"github.com/knadh/koanf/providers/file"
 	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
+	yamldoc "go.yaml.in/yaml/v3"
 
 	"github.com/graphmill/graphmill"
 )
@@ -63,7 +66,7 @@ func loadSettings(flags *pflag.FlagSet, known []string, config string, environ [
 			return
 		}
 		if setErr := flags.Set(f.Name, value); setErr != nil {
-			err = wrongUsage("%s: %q does not do: %s", source, value, rootCause(setErr))
+			err = wrongUsage("%s: %.80q does not do: %s", source, value, rootCause(setErr))
 		}
 	})
 	return warnings, err
@@ -101,7 +104,7 @@ func readSettingsFile(known []string, path string) (*koanf.Koanf, string, error)
 	if optional {
 		path = settingsFile
 	}
-	if err := k.Load(file.Provider(path), yaml.Parser()); err != nil {
+	if err := k.Load(settingsDoc(path), yaml.Parser()); err != nil {
 		if optional && errors.Is(err, fs.ErrNotExist) {
 			return k, path, nil
 		}
@@ -119,6 +122,41 @@ func readSettingsFile(known []string, path string) (*koanf.Koanf, string, error)
 	}
 	return k, path, nil
 }
+
+// maxSettingsFile bounds the settings file, in bytes.
+const maxSettingsFile = 1 << 20
+
+// settingsDoc is the path of a settings file, for koanf to read.
+type settingsDoc string
+
+// ReadBytes returns the file. One with several documents is refused: the parser
+// would read the first and pass over the others in silence.
+func (path settingsDoc) ReadBytes() ([]byte, error) {
+	f, err := os.Open(string(path))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxSettingsFile+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > maxSettingsFile:
+		return nil, fmt.Errorf("it has more than %s", sizeText(maxSettingsFile))
+	}
+	docs := yamldoc.NewDecoder(bytes.NewReader(text))
+	var doc yamldoc.Node
+	if err := docs.Decode(&doc); err != nil {
+		return text, nil // the parser tells what is wrong, or that there is nothing
+	}
+	if err := docs.Decode(&doc); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more than one document in it (a line ---)")
+	}
+	return text, nil
+}
+
+// Read is of no use for files.
+func (path settingsDoc) Read() (map[string]any, error) { return nil, errors.ErrUnsupported }
 
 // settingText writes a value of the file as it would stand on a command line.
 func settingText(v any) (string, error) {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +55,11 @@ func TestWrongSettingsNameTheirSource(t *testing.T) {
 		"no duration":        {file: "drain-timeout: soon", want: `settings.yaml: drain-timeout: "soon" does not do`},
 		"no value":           {file: "listen:", want: "listen: there is no value"},
 		"a map":              {file: "listen: [{a: 1}]", want: "listen: map[a:1] is no value for a setting"},
+		"key twice":          {file: "listen: a:1\nlisten: b:1", want: "already defined"},
+		"two documents":      {file: "listen: a:1\n---\ntoken-file: x", want: "more than one document"},
+		"huge":               {file: "listen: " + strings.Repeat("x", 2<<20), want: "it has more than"},
+		"a long value":       {file: "log-level: " + strings.Repeat("x", 5000), want: `log-level: "` + strings.Repeat("x", 80) + `" does not do`},
+		"endless aliases":    {file: aliases(), want: "excessive aliasing"},
 		"broken YAML":        {file: "listen: [", want: "settings.yaml: yaml"},
 		"variable":           {environ: []string{"GRAPHMILL_LOG_LEVEL=loud"}, want: `GRAPHMILL_LOG_LEVEL: "loud" does not do: it is one of info, debug, warn, error`},
 		"negative in memory": {environ: []string{"GRAPHMILL_LIMIT_MEMORY=-1"}, want: "GRAPHMILL_LIMIT_MEMORY"},
@@ -62,6 +69,51 @@ func TestWrongSettingsNameTheirSource(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 			require.ErrorAs(t, err, new(*usageError))
 		})
+	}
+}
+
+// aliases is a text of a few lines that stands for 9^10 values.
+func aliases() string {
+	text, before := "a: &a [x,x,x,x,x,x,x,x,x]\n", "a"
+	for _, name := range strings.Split("bcdefghijk", "") {
+		text += name + ": &" + name + " [" + strings.TrimSuffix(strings.Repeat("*"+before+",", 9), ",") + "]\n"
+		before = name
+	}
+	return text
+}
+
+func TestADoorThatIsGivenAndEmptyIsRefused(t *testing.T) {
+	for _, name := range []string{"token-file", "secret-key-file", "secrets-dir"} {
+		for source, c := range map[string]struct {
+			file          string
+			environ, args []string
+		}{
+			"flag":     {args: []string{"--" + name + "="}},
+			"variable": {environ: []string{variableOf(name) + "="}},
+			"file":     {file: name + `: ""`},
+		} {
+			t.Run(name+" by "+source, func(t *testing.T) {
+				cli := newCLI(t, c.environ...)
+				args := []string{"serve", "--graph-uri", "ledger:l.jsonl", "--listen", "127.0.0.1:0"}
+				if c.file != "" {
+					require.NoError(t, os.WriteFile(filepath.Join(cli.dir, settingsFile), []byte(c.file), 0o600))
+				}
+				r := cli.run(t, "", append(args, c.args...)...)
+				require.Equal(t, exitUsage, r.status, "%s%s", r.out, r.err)
+				require.Contains(t, r.err, "--"+name)
+				require.Contains(t, r.err, "is given and empty")
+			})
+		}
+	}
+}
+
+func TestAFolderOfSecretsThatIsNotThereIsToldAtStart(t *testing.T) {
+	dir := t.TempDir()
+	for folder, told := range map[string]bool{"": false, dir: false, filepath.Join(dir, "absent"): true} {
+		var log strings.Builder
+		s := serveSettings{secretsDir: folder}
+		s.warnOfSecrets(slog.New(slog.NewTextHandler(&log, nil)))
+		require.Equal(t, told, strings.Contains(log.String(), "the folder of secrets cannot be read"), folder)
 	}
 }
 
