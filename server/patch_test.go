@@ -353,3 +353,28 @@ func TestTheEndOfTheServerDuringAPatch(t *testing.T) {
 	s = w.open(nil)
 	w.awaitAcknowledged(s, 2)
 }
+
+func TestAStartWaitsForTheRunThatAChangeHasBegun(t *testing.T) {
+	w, s, started := waitingForTopic(t)
+	answers := []<-chan error{started}
+	for i := range 2 {
+		answers = append(answers, begun(func() error {
+			_, err := s.PatchStream(context.Background(), "s", server.PatchRequest{Patch: fmt.Appendf(nil, `{"batch_size":%d}`, 7+i)})
+			return err
+		}))
+		w.awaitLog("definition changed", 1+i)
+	}
+	for _, answer := range answers {
+		select {
+		case err := <-answer:
+			require.Fail(t, "answered before its positions are settled", "%v", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	_, err := w.admin.CreateTopic(t.Context(), 1, 1, nil, "absent")
+	require.NoError(t, err)
+	for _, answer := range answers {
+		require.NoError(t, <-answer)
+	}
+	require.Equal(t, graphmill.StateRunning, w.status(s).State)
+}

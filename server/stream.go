@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/server/catalog"
@@ -130,20 +129,45 @@ func (st *stream) start(ctx context.Context, req StartRequest) error {
 	return st.awaitOpened(ctx, r)
 }
 
-// awaitOpened is start's wait.
+// awaitOpened is start's wait. Where a PATCH puts another run in the place of r,
+// it waits for that one.
 func (st *stream) awaitOpened(ctx context.Context, r *run) error {
-	timeout := time.NewTimer(st.srv.cfg.StartTimeout)
-	defer timeout.Stop()
-	select {
-	case <-r.opened:
-		return nil
-	case <-r.done:
-		return st.whyNotStarted(ctx, r)
-	case <-timeout.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("wait for the start of stream %q, which goes on: %w", st.name(), ctx.Err())
+	patient, cancel := context.WithTimeout(ctx, st.srv.cfg.StartTimeout)
+	defer cancel()
+	for {
+		select {
+		case <-r.opened:
+			return nil
+		case <-r.done:
+			switch next := st.successor(patient, r); {
+			case next != nil:
+				r = next
+			case patient.Err() == nil:
+				return st.whyNotStarted(ctx, r)
+			}
+		case <-patient.Done():
+			if ctx.Err() == nil {
+				return nil
+			}
+			return fmt.Errorf("wait for the start of stream %q, which goes on: %w", st.name(), ctx.Err())
+		}
 	}
+}
+
+// successor returns the run that goes on for one that was asked to end; nil: none.
+func (st *stream) successor(ctx context.Context, r *run) *run {
+	if r.endedBy() != nil {
+		return nil
+	}
+	unlock, err := st.begin(ctx) // once the command that ended it is done
+	if err != nil {
+		return nil
+	}
+	defer unlock()
+	if next := st.current(); next != nil && next.limit == 0 {
+		return next
+	}
+	return nil
 }
 
 // startRun begins a run, unless one is under way. With a limit of batches it is
