@@ -201,7 +201,7 @@ func TestTombstones(t *testing.T) {
 		params    map[string]any
 		failure   string
 	}{
-		{"ignored", with(), "7", "", nil, ""},
+		{"dropped", with(), "7", "", nil, ""},
 		{"deleted by text", with("tombstones", "delete"), "7", removed, map[string]any{"key1": "7"}, ""},
 		{"deleted by an integer", with("tombstones", "delete", "message_key", "integer"), "7", removed, map[string]any{"key1": int64(7)}, ""},
 		{"deleted by JSON", with("tombstones", "delete", "message_key", "json"), `"a\n"`, removed, map[string]any{"key1": "a\n"}, ""},
@@ -249,7 +249,7 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		{with("rename", "a=b,a=c"), `setting rename: "a" is there twice`},
 		{with("null", "keep"), `setting null: "keep" is not one of: remove, leave`},
 		{with("separator", "_"), "setting separator: it is for nested = flatten"},
-		{with("tombstones", "drop"), `setting tombstones: "drop" is not one of: ignore, delete`},
+		{with("tombstones", "ignore"), `setting tombstones: "ignore" is not one of: drop, delete`},
 		{with("message_key", "json"), "setting message_key: it is for tombstones = delete"},
 		{graphmill.Settings{"label": "User", "tombstones": "delete"}, "delete needs the setting key"},
 		{graphmill.Settings{"label_field": "k", "key": "id", "tombstones": "delete"}, "delete needs the setting label"},

@@ -31,7 +31,7 @@
 //	separator     what stands between flattened names; default: a point
 //	big_integers  what becomes of an integer beyond 64 bits: "fail" (the message fails, the
 //	              default) or "string" (its digits)
-//	tombstones    what a message without a payload does: "ignore" (nothing, the default) or
+//	tombstones    what a message without a payload does: "drop" (nothing, the default) or
 //	              "delete" (the node of the message's key, with its relationships)
 //	message_key   how tombstones read the key: "text" (the default), "integer", or "json"
 //	              (a value, or an object with the fields of key)

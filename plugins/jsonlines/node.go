@@ -37,19 +37,19 @@ func (p *plan) isObject(line []byte) bool {
 
 // lines makes a node of each line that is not blank.
 func (p *plan) lines(payload []byte, out graphmill.Output) error {
-	any := false
+	found := false
 	for number := 1; len(payload) > 0; number++ {
 		line, rest, _ := bytes.Cut(payload, []byte("\n"))
 		payload = rest
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		any = true
+		found = true
 		if err := p.node(line, out); err != nil {
 			return errors.New("line " + strconv.Itoa(number) + ": " + err.Error())
 		}
 	}
-	if !any {
+	if !found {
 		return errors.New("the payload is blank")
 	}
 	return nil

@@ -132,7 +132,7 @@ func (p *plan) readNames(s graphmill.Settings) (err error) {
 }
 
 func (p *plan) readTombstones(s graphmill.Settings) error {
-	tombstones, err := s.Choice("tombstones", "ignore", "delete")
+	tombstones, err := s.Choice("tombstones", "drop", "delete")
 	if err != nil {
 		return err
 	}
