@@ -80,6 +80,7 @@ func TestConfigsThatCannotBeTakenSayWhy(t *testing.T) {
 		{"a certificate twice", tlsWith("ssl.certificate.pem", own.certPEM(), "ssl.certificate.location", "junk"), nil, "configs", []string{"one is needed"}},
 		{"a keystore beside a certificate", tlsWith("ssl.certificate.pem", own.certPEM(), "ssl.keystore.location", "p12"), nil, "configs", []string{"leave out"}},
 		{"a keystore that is none", tlsWith("ssl.keystore.location", "junk"), nil, "configs", []string{"PKCS#12"}},
+		{"a keystore that asks for endless work", tlsWith("ssl.keystore.location", "endless.p12"), m{"ssl.keystore.password": planted}, "configs", []string{"iterations"}},
 		{"a keystore by a wrong password", tlsWith("ssl.keystore.location", "p12"), m{"ssl.keystore.password": "wrong" + planted}, "credentials", []string{"does not open"}},
 		{"revoked certificates", tlsWith("ssl.crl.location", "junk"), nil, "configs", []string{"revoked"}},
 	} {
@@ -164,6 +165,20 @@ func keyFiles(t *testing.T, p pair) vault {
 	}
 	keystore, err := pkcs12.Modern2023.Encode(p.key, p.cert, nil, planted)
 	require.NoError(t, err)
+	var pfx struct {
+		Version  int
+		AuthSafe asn1.RawValue
+		Mac      struct {
+			Digest     asn1.RawValue
+			Salt       []byte
+			Iterations int
+		}
+	}
+	_, err = asn1.Unmarshal(keystore, &pfx)
+	require.NoError(t, err)
+	pfx.Mac.Iterations = 1 << 31
+	endlessStore, err := asn1.Marshal(pfx)
+	require.NoError(t, err)
 	type pbkdf2 struct {
 		Salt       []byte
 		Iterations int
@@ -192,5 +207,5 @@ func keyFiles(t *testing.T, p pair) vault {
 		cipher{asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 1, 42}, make([]byte, 16)},
 	}}, make([]byte, 64)})
 	require.NoError(t, err)
-	return vault{"junk": "junk", "encrypted": seal(2048), "endless": pemOf("ENCRYPTED PRIVATE KEY", endless), "p12": string(keystore)}
+	return vault{"junk": "junk", "encrypted": seal(2048), "endless": pemOf("ENCRYPTED PRIVATE KEY", endless), "p12": string(keystore), "endless.p12": string(endlessStore)}
 }

@@ -284,6 +284,9 @@ func (r *rawSecurity) fromKeystore(fieldOf func(name string) string, vault Vault
 	if err != nil {
 		return nil, err
 	}
+	if tooManyIterations(content) {
+		return nil, graphmill.Invalid(fieldOf(name), "the file of %s asks for more than %d iterations to be verified", name, maxIterations)
+	}
 	key, leaf, chain, err := pkcs12.DecodeChain(content, r.keystorePassword.reveal())
 	switch {
 	case errors.Is(err, pkcs12.ErrIncorrectPassword):
