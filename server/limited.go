@@ -64,7 +64,11 @@ func (st *stream) startLimited(ctx context.Context, req StartRequest) (StartResu
 	if result.Batches >= int64(req.BatchLimit) {
 		return result, nil
 	}
-	return result, st.whyNotAll(ctx, r, req.BatchLimit, result.committed(), timedOut, limit, waitedFor)
+	committed := result.committed()
+	if r.unacknowledged.Load() {
+		committed += "; one more batch is in the graph, could not be acknowledged, and will be executed once more"
+	}
+	return result, st.whyNotAll(ctx, r, req.BatchLimit, committed, timedOut, limit, waitedFor)
 }
 
 // whyNotAll is the answer of a limited start that has not come to its limit.
@@ -88,8 +92,8 @@ func (st *stream) whyNotAll(ctx context.Context, r *run, wanted int, committed s
 	case ctx.Err() != nil:
 		return fmt.Errorf("the start of stream %q was given up; %s: %w", r.spec.Name, committed, ctx.Err())
 	}
-	if err := st.srv.Ready(ctx); err != nil {
-		return err
+	if st.srv.Ready(ctx) != nil {
+		return &graphmill.Error{Kind: graphmill.KindUnavailable, Code: "shutting_down", Text: "the server is shutting down; " + committed}
 	}
 	return graphmill.Conflict("stopped_meanwhile", "stream %q was stopped or dropped before it had applied %s; %s", r.spec.Name, count(wanted, "batch"), committed)
 }

@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/integration/boltserver"
@@ -114,9 +117,20 @@ func TestCommandsDuringALimitedStart(t *testing.T) {
 			_, err := s.CheckStream(t.Context(), "s", server.CheckRequest{BatchLimit: 1, Timeout: patience, From: "earliest"})
 			require.NoError(t, err)
 			promptly(t, name, func() { require.NoError(t, c.command(s)) })
-			requireCode(t, <-errs, c.code)
+			require.Contains(t, requireCode(t, <-errs, c.code).Text, "committed: 1 batch of 2 messages")
 		})
 	}
+}
+
+func TestALimitedStartTellsOfABatchThatIsCommittedAndNotAcknowledged(t *testing.T) {
+	w, s := limited(t)
+	w.start(s) // the positions where it begins are stored before
+	require.NoError(t, stop(s)())
+	w.produce("a", "b")
+	w.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.CoordinatorLoadInProgress, Count: -1})
+	_, errs := startLimited(t.Context(), s, server.StartRequest{BatchLimit: 1, Timeout: time.Second})
+	require.Contains(t, requireCode(t, <-errs, "start_timeout").Text, "committed: nothing; one more batch is in the graph")
+	require.Equal(t, []string{"a", "b"}, w.applied())
 }
 
 func TestALimitedStartThatFailsReportsTheFaultAndLeavesTheStreamStopped(t *testing.T) {

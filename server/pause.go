@@ -24,11 +24,11 @@ func outagePauses() *pauses {
 	return &pauses{bound: 200 * time.Millisecond, most: 5 * time.Second}
 }
 
-// next returns 1 ms at least.
+// next returns 1 ms at least, and the bound at most.
 func (p *pauses) next() time.Duration {
 	bound := min(p.bound, p.most)
 	p.bound = min(2*p.bound, p.most)
-	return max(time.Millisecond, time.Duration(rand.Int64N(int64(bound)))+bound/20)
+	return max(time.Millisecond, bound/20+rand.N(bound-bound/20))
 }
 
 // sleep waits, or returns the cause of the context's end.

@@ -39,6 +39,8 @@ type run struct {
 	limit   int          // batches with messages that it is to apply; 0: no limit
 	applied atomic.Int64 // those that are applied and acknowledged
 
+	unacknowledged atomic.Bool // it has ended with a batch that is committed and could not be acknowledged
+
 	accepted StartRequest // what it was started with
 
 	// Each of these is within the one before.
@@ -183,7 +185,9 @@ func (r *run) conclude(err error) *graphmill.Fault {
 		// What went wrong while ending leaves its batch unacknowledged; START
 		// meets it again and tells.
 		cancelled := errors.Is(err, context.Canceled) || errors.Is(err, errAbandoned)
-		if !cancelled || errors.Is(err, errUnacknowledged) {
+		unacknowledged := errors.Is(err, errUnacknowledged)
+		r.unacknowledged.Store(unacknowledged)
+		if !cancelled || unacknowledged {
 			r.st.news.warn("the stream stopped before its last batch was done; it will be read again", "error", err)
 		}
 		return nil
