@@ -40,6 +40,7 @@ type BatchStatus struct {
 	Messages    int        `json:"messages"`
 	Statements  int        `json:"statements"`
 	Attempt     int        `json:"attempt"` // 1, 2, ...
+	Since       time.Time  `json:"since"`   // when it was first handed to the database
 	NextRetryAt *time.Time `json:"next_retry_at,omitempty"`
 }
 

@@ -17,7 +17,7 @@ const mergePatchType = "application/merge-patch+json"
 // PatchOptions stand in the body of a change beside the options that it changes.
 type PatchOptions struct {
 	From  string `json:"from,omitempty" doc:"Where reading begins in topics, a group or brokers that the change brings: earliest, latest, a time in RFC 3339, or committed (where the group is, else start_from). Needed with those, and only with those."`
-	Check *bool  `json:"check,omitempty" doc:"Whether an absent broker or topic that the change brings refuses it; true by default."`
+	Check *bool  `json:"check,omitempty" doc:"Whether an absent broker or topic that the change brings refuses it, and, while the stream runs, a transformation that does not take its settings; true by default."`
 }
 
 // ChangedDefinition is the answer to a change.

@@ -172,6 +172,7 @@ BatchStatus.messages      Messages in it.
 BatchStatus.statements    Statements that came of it.
 BatchStatus.attempt       1, 2, ...
 BatchStatus.next_retry_at When it is tried again.
+BatchStatus.since When it was first handed to the database.
 PartitionStatus.topic         The topic.
 PartitionStatus.partition     The partition.
 PartitionStatus.topic_id      The broker's id of the topic.

@@ -178,9 +178,17 @@ func (s *Server) groupWarnings(ctx context.Context, spec graphmill.StreamSpec) [
 // warnings tells what will not work as it is.
 func (s *Server) warnings(ctx context.Context, spec graphmill.StreamSpec) []string {
 	var ws []string
-	if err := s.canTransform(ctx, spec); err != nil {
-		text := fmt.Sprintf("the transformation %s cannot be used yet: %v", spec.Transform, err)
-		if next := nextOf(err); next != "" {
+	err := s.canTransform(ctx, spec)
+	if err == nil {
+		err = s.tryTransformation(ctx, spec)
+	}
+	if err != nil {
+		text, next := err.Error(), nextOf(err)
+		if f, ok := asFault(err); ok {
+			text, next = f.Text, nextStep(spec.Name, f)
+		}
+		text = fmt.Sprintf("the transformation %s cannot be used yet: %s", spec.Transform, text)
+		if next != "" {
 			text += "; " + next
 		}
 		ws = append(ws, text)

@@ -90,7 +90,7 @@ func nextStep(stream string, f *graphmill.Fault) string {
 	case strings.Contains(f.Next, edit):
 		return f.Next
 	case f.Code == "module_configure":
-		return "correct SETTINGS: " + edit + " --setting NAME=VALUE (or --unset setting.NAME)"
+		return "correct SETTINGS: " + edit + " --setting NAME=VALUE (or --unset setting.NAME); or, where another version of the module took them: graphmill module rollback MODULE"
 	case f.Code == codeOutOfMemory:
 		return "give the transformation more memory: " + edit + " --memory-limit SIZE"
 	case f.Code == codeDeadline:

@@ -204,7 +204,7 @@ func (o *observed) beginBatch(j *job) {
 	defer o.mu.Unlock()
 	o.batch = &graphmill.BatchStatus{
 		First: j.first, Last: j.batch.Positions,
-		Messages: len(j.batch.Messages), Statements: len(j.output.Statements), Attempt: 1,
+		Messages: len(j.batch.Messages), Statements: len(j.output.Statements), Attempt: 1, Since: now(),
 	}
 }
 

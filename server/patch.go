@@ -166,6 +166,11 @@ func (s *Server) planPatch(ctx context.Context, st *stream, req PatchRequest, ru
 		if err := s.canTransform(ctx, spec); err != nil {
 			return nil, cannotStart(spec.Name, "go on after this change", err)
 		}
+		if req.Check && slices.ContainsFunc(p.changed, transforms) {
+			if err := s.tryTransformation(ctx, spec); err != nil {
+				return nil, notTaken(spec.Name, err)
+			}
+		}
 		if err := s.runningTwin(st, spec); err != nil {
 			return nil, err
 		}
@@ -191,6 +196,24 @@ func (s *Server) planPatch(ctx context.Context, st *stream, req PatchRequest, ru
 // connects says whether an option changes how brokers are reached.
 func connects(option string) bool {
 	return strings.HasPrefix(option, "configs.") || strings.HasPrefix(option, "credentials.") || option == "bootstrap_servers"
+}
+
+// transforms says whether an option is handed to the transformation.
+func transforms(option string) bool {
+	return option == "transform" || strings.HasPrefix(option, "settings.") ||
+		option == "memory_limit" || option == "time_limit_ms" || option == "response_limit"
+}
+
+// notTaken is the answer where the transformation does not begin under the new
+// definition. The stream goes on under the old one.
+func notTaken(stream string, err error) error {
+	f, ok := asFault(err)
+	if !ok {
+		return err
+	}
+	return &graphmill.Error{Kind: graphmill.KindInvalid, Code: f.Code, Err: f.Err,
+		Text: fmt.Sprintf("stream %q stays as it was: %s", stream, f.Text),
+		Next: `correct what was to change; or have it stored all the same with --no-check ("check": false)`}
 }
 
 // begin finds what the patch brings, and where that begins.

@@ -271,7 +271,7 @@ func TestARefusedPatchLeavesTheStreamRunning(t *testing.T) {
 	w.await(s, "it goes on", func(st graphmill.StreamStatus) bool { return st.Counters.Messages == 1 })
 }
 
-func TestADefinitionUnderWhichTheStreamFailsAtOnce(t *testing.T) {
+func TestSettingsThatTheTransformationRefusesLeaveARunningStreamAsItWas(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	s := w.open(nil)
 	w.push(s)
@@ -279,6 +279,34 @@ func TestADefinitionUnderWhichTheStreamFailsAtOnce(t *testing.T) {
 	w.create(s, nil)
 	w.start(s)
 	_, err := patch(s, `{"transform":"refusing"}`, "")
+	e := requireCode(t, err, "module_configure")
+	require.Equal(t, `stream "s" stays as it was: SETTINGS are not known`, e.Text)
+	info, err := s.Stream(t.Context(), "s")
+	require.NoError(t, err)
+	require.Equal(t, "obedient", info.Spec.Transform)
+	w.produce("a")
+	w.awaitAcknowledged(s, 1)
+	require.Equal(t, graphmill.StateRunning, w.awaitState(s, graphmill.StateRunning).State)
+}
+
+func TestSettingsThatTheTransformationRefusesAreToldByCreate(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.pushAs(s, "refusing", refusing())
+	info, err := s.CreateStream(t.Context(), graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "refusing"}, true)
+	require.NoError(t, err)
+	require.Len(t, info.Warnings, 1)
+	require.Contains(t, info.Warnings[0], "cannot be used yet: SETTINGS are not known; correct SETTINGS: graphmill stream edit s --setting")
+}
+
+func TestADefinitionUnderWhichTheStreamFailsAtOnce(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	w.pushAs(s, "refusing", refusing())
+	w.create(s, nil)
+	w.start(s)
+	_, err := s.PatchStream(t.Context(), "s", server.PatchRequest{Patch: json.RawMessage(`{"transform":"refusing"}`)})
 	e := requireCode(t, err, "module_configure")
 	require.Contains(t, e.Text, "the new definition is stored")
 	w.awaitState(s, graphmill.StateFailed)

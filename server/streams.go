@@ -119,6 +119,26 @@ func (s *Server) canTransform(ctx context.Context, spec graphmill.StreamSpec) er
 	return checkFunction(m, ref)
 }
 
+// tryTransformation makes an instance of the transformation under a definition,
+// and lets it go: what only the module can refuse, settings above all, is known
+// before anything is stored. Messages are not needed for it.
+func (s *Server) tryTransformation(ctx context.Context, spec graphmill.StreamSpec) error {
+	ref, err := graphmill.ParseTransformationRef(spec.Transform)
+	if err != nil {
+		return err
+	}
+	t, err := s.loadTransformation(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer t.close(context.WithoutCancel(ctx))
+	instance, err := t.wasm.Instantiate(ctx, instanceConfig(spec, ref.Function))
+	if err != nil {
+		return err
+	}
+	return instance.Close(context.WithoutCancel(ctx))
+}
+
 // cannotStart is the answer of START, and of a change, where the transformation is
 // not there: the stream is, so it is a conflict.
 func cannotStart(stream, doing string, err error) error {

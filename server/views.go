@@ -111,7 +111,7 @@ type PatchRequest struct {
 	// group, other brokers. It is needed where it brings any, and only there.
 	From string // earliest, latest, a time in RFC 3339; committed: as CREATE would begin
 
-	Check bool // absent brokers and topics that the patch brings refuse it
+	Check bool // absent brokers and topics that the patch brings, and a transformation that does not begin, refuse it
 }
 
 // PatchResult is the answer to a PatchRequest.

@@ -110,7 +110,7 @@ func (f *createFlags) add(cmd *cobra.Command) {
 	fs.Var(&f.memoryLimit, "memory-limit", "linear memory of the transformation (default the server's)")
 	fs.DurationVar(&f.timeLimit, "time-limit", 0, "time of the transformation for one batch (default the server's)")
 	fs.Var(&f.responseLimit, "response-limit", "answer of the transformation for one batch (default half of the memory)")
-	fs.BoolVar(&f.noCheck, "no-check", false, "take it though broker or topic may be absent")
+	fs.BoolVar(&f.noCheck, "no-check", false, "take it unseen: broker or topic may be absent, a transformation may refuse a running stream's settings")
 }
 
 // definition puts the flags together and checks what can be checked without a

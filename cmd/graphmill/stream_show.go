@@ -108,7 +108,7 @@ func printDefinition(w io.Writer, s *api.Stream) {
 
 func printEntries(w io.Writer, name string, entries map[string]string) {
 	for _, k := range slices.Sorted(maps.Keys(entries)) {
-		line(w, name, "%s = %s", k, clip(entries[k], 200))
+		line(w, name, "%s = %s", k, clip(strings.Join(strings.Fields(entries[k]), " "), 200)) // a certificate, or a query, may have many lines
 	}
 }
 
@@ -155,7 +155,7 @@ func printStatus(w io.Writer, st *graphmill.StreamStatus, now time.Time) {
 		if b.NextRetryAt != nil {
 			retry = fmt.Sprintf(", tried again in %s", max(0, b.NextRetryAt.Sub(now)).Round(100*time.Millisecond))
 		}
-		line(w, "current batch", "%s, %s, attempt %d%s", count(b.Messages, "message", "messages"), count(b.Statements, "statement", "statements"), b.Attempt, retry)
+		line(w, "current batch", "%s, %s, attempt %d%s; begun %s", count(b.Messages, "message", "messages"), count(b.Statements, "statement", "statements"), b.Attempt, retry, agoText(b.Since, now))
 	}
 	n := st.Counters
 	line(w, "done", "%s in %s, %s sent as %d, %s dropped", count(n.Messages, "message", "messages"), count(n.Batches, "batch", "batches"),

@@ -20,7 +20,7 @@ func TestAStreamThatHasFailedIsShownWhole(t *testing.T) {
 		State:        graphmill.StateFailed,
 		Reason:       &graphmill.Reason{Code: "message", Text: "a null key", Since: *before(3 * time.Minute), NextStep: "graphmill stream start s"},
 		Module:       &graphmill.ModuleVersion{Name: "movies", Version: 2, SHA256: strings.Repeat("ab", 32)},
-		CurrentBatch: &graphmill.BatchStatus{Messages: 1, Statements: 2, Attempt: 3, NextRetryAt: &retry},
+		CurrentBatch: &graphmill.BatchStatus{Messages: 1, Statements: 2, Attempt: 3, NextRetryAt: &retry, Since: *before(90 * time.Second)},
 		Partitions: []graphmill.PartitionStatus{
 			{TopicPartition: graphmill.TopicPartition{Topic: "ratings"}, Acknowledged: 17, End: 20, Lag: 3, Notice: "no ids"},
 			{TopicPartition: graphmill.TopicPartition{Topic: "ratings", Partition: 1}, Acknowledged: -1, End: -1, Lag: -1, Lane: -1, Notice: "no ids"},
@@ -34,7 +34,7 @@ reason:          message: a null key
 since:           3 minutes ago, 2026-01-31 11:57:00
 next step:       graphmill stream start s
 module:          movies version 2, sha256 abababababab
-current batch:   1 message, 2 statements, attempt 3, tried again in 1.5s
+current batch:   1 message, 2 statements, attempt 3, tried again in 1.5s; begun 1 minute ago
 done:            17 messages in 1 batch, 17 statements sent as 1, 0 messages dropped
 counted since:   its last start, 1 day ago, 2026-01-30 10:00:00
 rate:            1234 messages/s over the last 10 s, 0.2 over the last minute

@@ -70,7 +70,7 @@ func (l *links) fault(doing string, err error) *graphmill.Fault {
 // client, because a client's request that ends with its context does not say
 // what stood in its way.
 type links struct {
-	seeds    []string
+	seeds    []string // host:port
 	security *security
 	wake     chan struct{} // a token when something has happened to a connection
 
@@ -81,7 +81,14 @@ type links struct {
 }
 
 func newLinks(cfg *Config) *links {
-	return &links{seeds: cfg.Brokers, security: &cfg.Client.security, wake: make(chan struct{}, 1)}
+	l := &links{security: &cfg.Client.security, wake: make(chan struct{}, 1)}
+	for _, seed := range cfg.Brokers {
+		if !strings.Contains(seed, ":") {
+			seed = net.JoinHostPort(seed, "9092") // as the client does
+		}
+		l.seeds = append(l.seeds, seed)
+	}
+	return l
 }
 
 // OnBrokerConnect implements kgo.HookBrokerConnect.
