@@ -74,6 +74,7 @@ func reasonOf(stream string, f *graphmill.Fault) *graphmill.Reason {
 	}
 	reason := &graphmill.Reason{Code: code, Text: describe(f), Since: now(), NextStep: nextStep(stream, f)}
 	again := "graphmill stream start " + stream
+	reason.NextStep = strings.TrimSuffix(reason.NextStep, ", then START the stream") // the command says it
 	switch {
 	case reason.NextStep == "":
 		reason.NextStep = "mend the cause, then: " + again

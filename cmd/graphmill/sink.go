@@ -50,14 +50,16 @@ func (g *graphSettings) open(log *slog.Logger) (graphmill.Sink, string, error) {
 		return nil, "", wrongUsage("--graph-max-connections: %d is below 1", g.connections)
 	}
 	password := ""
+	var again func() (string, error)
 	if g.passwordFile != "" {
+		again = func() (string, error) { return passwordFrom(g.passwordFile) }
 		var err error
-		if password, err = passwordFrom(g.passwordFile); err != nil {
+		if password, err = again(); err != nil {
 			return nil, "", err
 		}
 	}
 	sink, err := graph.Open(graph.Config{
-		URI: g.uri, User: g.user, Password: password, Database: g.database, MaxConnections: g.connections, Logger: log,
+		URI: g.uri, User: g.user, Password: password, ReadPassword: again, Database: g.database, MaxConnections: g.connections, Logger: log,
 	})
 	if err != nil {
 		return nil, "", asFlagOf(err)

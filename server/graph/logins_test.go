@@ -2,6 +2,7 @@ package graph_test
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -89,6 +90,43 @@ func TestMendedPasswordIsTriedAtOnce(t *testing.T) {
 	right.Store(true)
 	require.NoError(t, sink.Verify(t.Context(), ""))
 	require.NoError(t, sink.Verify(t.Context(), "other"))
+}
+
+// TestPasswordThatWasExchangedIsReadAnew is of somebody who mends the file of the
+// password, and starts the stream.
+func TestPasswordThatWasExchangedIsReadAnew(t *testing.T) {
+	s := boltserver.Start(t, boltserver.Options{User: "neo4j", Password: "right"})
+	for _, scheme := range []string{"bolt://", "neo4j://"} {
+		t.Run(scheme, func(t *testing.T) {
+			file, reads := "", 0
+			sink := openURI(t, scheme+s.Address(), func(c *graph.Config) {
+				c.User, c.Password = "neo4j", "wrong"
+				c.ReadPassword = func() (string, error) {
+					reads++
+					return file, nil
+				}
+			})
+			require.Equal(t, "auth", faultOf(t, sink.Verify(t.Context(), "")).Code)
+			require.Zero(t, reads, "nobody has asked since")
+			file = "right"
+			require.NoError(t, sink.Verify(t.Context(), ""))
+			require.Equal(t, 1, reads)
+			file = "not yet that of the database"
+			for _, err := range crowd(t, sink, 20) {
+				require.NoError(t, err)
+			}
+			require.Equal(t, 1, reads, "whoever is let in does not look")
+		})
+	}
+	t.Run("a file that is gone", func(t *testing.T) {
+		sink := openURI(t, "bolt://"+s.Address(), func(c *graph.Config) {
+			c.User, c.Password = "neo4j", "wrong"
+			c.ReadPassword = func() (string, error) { return "", errors.New("the file is gone") }
+		})
+		for range 2 {
+			require.Equal(t, "auth", faultOf(t, sink.Verify(t.Context(), "")).Code)
+		}
+	})
 }
 
 func TestOneGoesAheadWhileTheDatabaseIsNotKnown(t *testing.T) {

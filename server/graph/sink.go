@@ -46,6 +46,10 @@ type Config struct {
 	User     string // empty: no login
 	Password string // never shown in errors or logs
 
+	// ReadPassword reads the password anew, once after each login that was
+	// refused. nil: Password does not change.
+	ReadPassword func() (string, error)
+
 	Database string // where a batch names none; empty: the server's own default
 
 	// MaxConnections bounds the connections in use, at least 1. There are as many
@@ -84,6 +88,7 @@ type Sink struct {
 	end     context.CancelFunc // of life: ends what Close could not wait for
 	once    sync.Once
 
+	password *password
 	logins   logins
 	verdicts *verdicts
 	streams  *streams
@@ -115,12 +120,9 @@ func Open(cfg Config) (*Sink, error) {
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, DefaultUserAgent)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 
-	auth := neo4j.NoAuth()
-	if cfg.User != "" {
-		auth = neo4j.BasicAuth(cfg.User, cfg.Password, "")
-	}
-	cfg.Password = "" // the driver has it now; nothing here can show it
-	driver, err := neo4j.NewDriverWithContext(cfg.URI, auth, func(c *config.Config) {
+	pw := newPassword(&cfg)
+	cfg.Password = "" // pw has it now; nothing else here can show it
+	driver, err := neo4j.NewDriverWithContext(cfg.URI, pw, func(c *config.Config) {
 		c.Log = driverLog{cfg.Logger}
 		c.MaxConnectionPoolSize = -1 // connections are opened on demand; slots bound them
 		c.ConnectionAcquisitionTimeout = cfg.ConnectTimeout
@@ -135,7 +137,7 @@ func Open(cfg Config) (*Sink, error) {
 	}
 	life, end := context.WithCancel(context.Background())
 	return &Sink{
-		cfg: cfg, scheme: scheme, target: target, driver: driver, log: cfg.Logger,
+		cfg: cfg, scheme: scheme, target: target, driver: driver, password: pw, log: cfg.Logger,
 		slots: newSlots(cfg.MaxConnections), closing: make(chan struct{}),
 		life: life, end: end,
 		verdicts: newVerdicts(), streams: newStreams(),
@@ -383,6 +385,10 @@ func (s *Sink) fault(ctx context.Context, at stage, err error, message int) erro
 		if wrong := s.explainClosed(ctx, causesOf(err)); wrong != nil {
 			f = wrong
 		}
+	}
+	if f.Code == codeAuth {
+		s.password.wasRefused() // before others are let go on
+		f.Text = fmt.Sprintf("the database at %s refuses the login of user %q: %s", s.target, s.cfg.User, f.Text)
 	}
 	s.logins.failed(f)
 	if f.Code == codeUnreachable {
