@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"go.etcd.io/bbolt"
 
 	"github.com/graphmill/graphmill"
@@ -50,6 +51,50 @@ func TestWhatWasAskedForOutlivesAKillInTheMiddleOfIt(t *testing.T) {
 		require.Equal(t, graphmill.StateRunning, w.status(again).Desired)
 		require.NoError(t, stop(s)())
 		<-started
+	})
+}
+
+func TestAKillInTheMiddleOfALimitedStartOrAChange(t *testing.T) {
+	t.Run("a limited START is not gone on with", func(t *testing.T) {
+		w, s := limited(t)
+		held := make(chan struct{})
+		w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: held} }})
+		w.produce("a", "b", "c", "d")
+		_, errs := startLimited(t.Context(), s, server.StartRequest{BatchLimit: 2, Timeout: patience})
+		w.awaitExecuting(s)
+		again := w.open(func(c *server.Config) { c.DataDir = w.killed() })
+		require.Equal(t, graphmill.StateStopped, w.status(again).State)
+		require.Equal(t, graphmill.StateStopped, w.status(again).Desired)
+		close(held)
+		require.NoError(t, <-errs)
+	})
+	t.Run("a change that waits for a batch was not made", func(t *testing.T) {
+		w, s, release := hanging(t, nil)
+		w.seedTopic("second", "old")
+		changed := begun(func() error {
+			_, err := patch(s, `{"topics":["topic","second"],"batch_size":1}`, "latest")
+			return err
+		})
+		w.awaitState(s, graphmill.StateDraining)
+		dir := w.killed()
+		release()
+		require.NoError(t, <-changed)
+		w.produceRecords(&kgo.Record{Topic: "second", Value: []byte("new")})
+		w.await(s, "all is done", func(st graphmill.StreamStatus) bool { return len(st.Partitions) == 2 && lag(st) == 0 })
+		require.NoError(t, stop(s)())
+		w.close(s)
+
+		// The group is further than the catalog: nothing is read again, and the
+		// change can be made again.
+		again := w.open(func(c *server.Config) { c.DataDir = dir })
+		st := w.awaitState(again, graphmill.StateRunning)
+		require.Len(t, st.Partitions, 1)
+		w.patched(again, `{"topics":["topic","second"]}`, "committed")
+		w.produce("c")
+		w.await(again, "all is done", func(st graphmill.StreamStatus) bool {
+			return len(st.Partitions) == 2 && lag(st) == 0 && st.CurrentBatch == nil
+		})
+		require.Equal(t, []string{"a", "b", "new", "c"}, w.applied())
 	})
 }
 

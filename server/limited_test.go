@@ -122,6 +122,30 @@ func TestCommandsDuringALimitedStart(t *testing.T) {
 	}
 }
 
+func TestALimitedStartThatAppliesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		payloads []string
+		code     string
+	}{
+		"there is no message":            {nil, "start_timeout"},
+		"the first batch of three fails": {[]string{"fail", "a", "b", "c", "d", "e"}, "transformation"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, s := limited(t)
+			if len(c.payloads) > 0 {
+				w.produce(c.payloads...)
+			}
+			result, err := s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 3, Timeout: 2 * time.Second})
+			require.Contains(t, requireCode(t, err, c.code).Text, "committed: nothing")
+			require.Zero(t, result.Batches)
+			require.Empty(t, result.Positions)
+			require.Empty(t, w.applied())
+			require.EqualValues(t, 0, w.committed(), "where it began")
+			require.Equal(t, graphmill.StateStopped, result.State)
+		})
+	}
+}
+
 func TestALimitedStartTellsOfABatchThatIsCommittedAndNotAcknowledged(t *testing.T) {
 	w, s := limited(t)
 	w.start(s) // the positions where it begins are stored before

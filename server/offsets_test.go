@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -93,6 +94,34 @@ func TestPositionsThatCannotBeSet(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "a", "b"}, w.applied())
 	_, err = s.StreamOffsets(t.Context(), "absent")
 	requireCode(t, err, "stream_not_found")
+}
+
+func TestStartBeginsExactlyWhereThePositionWasSet(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	w.create(s, nil)
+	w.produce("a", "b")
+	for _, c := range []struct {
+		to    string
+		later string
+		want  []string
+	}{
+		{"2", "c", []string{"c"}}, // the end
+		{time.Now().Add(time.Hour).Format(time.RFC3339), "d", []string{"d"}},
+		{"latest", "e", []string{"e"}},
+		{"1", "f", []string{"b", "c", "d", "e", "f"}},
+		{"2001-01-01T00:00:00Z", "g", []string{"a", "b", "c", "d", "e", "f", "g"}},
+	} {
+		_, err := w.setOffsets(s, c.to, nil)
+		require.NoError(t, err)
+		before := len(w.applied())
+		w.produce(c.later)
+		w.start(s)
+		w.await(s, "all is done", func(st graphmill.StreamStatus) bool { return lag(st) == 0 && st.CurrentBatch == nil })
+		require.NoError(t, stop(s)())
+		require.Equal(t, c.want, w.applied()[before:], c.to)
+	}
 }
 
 func TestAGroupThatWasMovedBeforeACrashCounts(t *testing.T) {
