@@ -206,6 +206,10 @@ func checkExposure(flag, address string, allowed bool) error {
 	if allowed || isLocal(host) {
 		return nil
 	}
+	return exposed(flag, address)
+}
+
+func exposed(flag, address string) error {
 	return &usageError{
 		text: fmt.Sprintf("--%s %s would serve everyone who can reach this machine, without a login", flag, address),
 		next: "let in callers with a token only (--token-file FILE), listen on 127.0.0.1, or say --insecure-no-auth where the network is closed",
@@ -285,6 +289,9 @@ func (a *app) serve(ctx context.Context, s *serveSettings, broker *devBroker) (e
 	listener, err := listen(ctx, "listen", s.listen)
 	if err != nil {
 		return err
+	}
+	if tokens == nil && !s.noAuth && !isLocalAddr(listener.Addr()) { // localhost may be any address
+		return errors.Join(exposed("listen", listener.Addr().String()), listener.Close())
 	}
 	apiConfig := api.Config{
 		MetricsAuth:    s.metricsAuth,

@@ -352,3 +352,20 @@ func FuzzRewrite(f *testing.F) {
 		}
 	})
 }
+
+func TestADataCountSectionThatIsNotSoundIsRefused(t *testing.T) {
+	for name, section := range map[string]string{
+		"empty":                            "\x0c\x00",
+		"more than a number":               "\x0c\x02\x00\x00",
+		"not a number":                     "\x0c\x01\x80",
+		"of segments that are not there":   "\x0c\x01\x05",
+		"of fewer segments than there are": "\x0c\x01\x00\x0b\x03\x01\x01\x00",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := meter.Parse([]byte(string(Preamble)+section), meter.DefaultLimits())
+			require.Error(t, err)
+		})
+	}
+	_, err := meter.Parse([]byte(string(Preamble)+"\x0c\x01\x01\x0b\x03\x01\x01\x00"), meter.DefaultLimits())
+	require.NoError(t, err)
+}

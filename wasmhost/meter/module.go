@@ -132,18 +132,19 @@ type Module struct {
 
 	limits Limits
 
-	types    []FuncType
-	imported int      // imported functions
-	funcs    []uint32 // type index of each function of its own
-	locals   int      // parameters, results and local variables of funcs
-	globals  int
-	tables   []table
-	elements int
-	segments int // of the data section
-	start    int // function index; -1: none
-	bodies   []body
-	sections [13][]byte // raw; nil where absent
-	names    []byte     // raw name section
+	types     []FuncType
+	imported  int      // imported functions
+	funcs     []uint32 // type index of each function of its own
+	locals    int      // parameters, results and local variables of funcs
+	globals   int
+	tables    []table
+	elements  int
+	segments  int // of the data section
+	dataCount int // segments that the data count section announces, if there is one
+	start     int // function index; -1: none
+	bodies    []body
+	sections  [13][]byte // raw; nil where absent
+	names     []byte     // raw name section
 }
 
 // body is the body of a function.
@@ -188,6 +189,7 @@ func Parse(wasm []byte, limits Limits) (*Module, error) {
 		{sectionExport, m.readExports},
 		{sectionStart, m.readStart},
 		{sectionElement, m.readElements},
+		{sectionDataCount, m.readDataCount},
 		{sectionCode, m.readCode},
 		{sectionData, m.readData},
 	} {
@@ -205,6 +207,9 @@ func Parse(wasm []byte, limits Limits) (*Module, error) {
 	}
 	if len(m.bodies) != len(m.funcs) {
 		return nil, errorf(Malformed, "%d functions are declared, %d have a body", len(m.funcs), len(m.bodies))
+	}
+	if m.sections[sectionDataCount] != nil && m.dataCount != m.segments {
+		return nil, errorf(Malformed, "%d data segments are announced, there are %d", m.dataCount, m.segments)
 	}
 	return m, nil
 }

@@ -184,6 +184,10 @@ func (m *Module) readElements(r *reader) {
 	m.elements = r.count("element segments", 3, m.limits.Segments)
 }
 
+// readDataCount reads the number of data segments, which is told before the code
+// that names them. wazero takes an empty section for none.
+func (m *Module) readDataCount(r *reader) { m.dataCount = int(r.u32()) }
+
 func (m *Module) readData(r *reader) {
 	m.segments = r.count("data segments", 2, m.limits.Segments)
 }
