@@ -124,7 +124,7 @@ func (a *app) moduleRollbackCommand(c *client) *cobra.Command {
 		Aliases: []string{"activate"},
 		Short:   "Make another version of a module the active one",
 		Long: `Makes VERSION the version that streams use: an earlier one, or a later one such as
-one that was pushed with --no-activate. Without VERSION it is the one before the
+one that was pushed with --no-activate. Without VERSION it is the one that was active before the
 active one. Running streams take it behind the batch that they are executing.
 
 It is refused where a stream, running or not, uses a function that the version

@@ -64,7 +64,7 @@ type Catalog interface {
 	// which a stream uses (code function_in_use).
 	PutModule(ctx context.Context, m graphmill.Module, bytes []byte, activate bool) (stored graphmill.Module, created bool, err error)
 	// ActivateModule makes a version the one that streams use; 0 means the one
-	// before the active one (else KindConflict, no_earlier_version). changed is
+	// that was active before it (else KindConflict, no_earlier_version). changed is
 	// false where it is that already. KindNotFound has code version_not_found where
 	// only the version is absent. It refuses as PutModule does (function_in_use).
 	ActivateModule(ctx context.Context, name string, version int) (m graphmill.Module, changed bool, err error)

@@ -23,6 +23,24 @@ type moduleEntry struct {
 	// Last is the highest number that was ever given, where its version has been
 	// removed: what a batch has recorded must not come to mean other bytes.
 	Last int `json:"last,omitempty"`
+
+	// Replaced is, per version that was made active in place of an earlier one,
+	// which one that was, unless it is the one before in number: a version that
+	// was rolled back is not gone back to.
+	Replaced map[int]int `json:"replaced,omitempty"`
+}
+
+// activate makes a version the active one.
+func (e *moduleEntry) activate(version int) {
+	if e.Active > 0 && e.Active < version-1 {
+		if e.Replaced == nil {
+			e.Replaced = map[int]int{}
+		}
+		e.Replaced[version] = e.Active
+	} else if e.Active == version-1 {
+		delete(e.Replaced, version)
+	}
+	e.Active = version
 }
 
 func decodeModule(k, v []byte) (moduleEntry, error) {
@@ -149,7 +167,7 @@ func (c *Bolt) PutModule(_ context.Context, m graphmill.Module, bytes []byte, ac
 			if err != nil {
 				return err
 			}
-			e.Active = m.Version
+			e.activate(m.Version)
 			m.Active = true
 		}
 		return putJSON(tx.Bucket(modulesBucket), m.Name, e)

@@ -35,7 +35,7 @@ func (c *Bolt) ActivateModule(_ context.Context, name string, version int) (grap
 		if err != nil {
 			return err
 		}
-		e.Active = m.Version
+		e.activate(m.Version)
 		return putJSON(tx.Bucket(modulesBucket), name, e)
 	})
 	if err != nil {
@@ -66,6 +66,7 @@ func (c *Bolt) DeleteModuleVersion(_ context.Context, name string, version int, 
 		}
 		e.Last = e.next() - 1
 		e.Versions = slices.Delete(e.Versions, i, i+1)
+		delete(e.Replaced, version)
 		return putJSON(tx.Bucket(modulesBucket), name, e)
 	})
 	if err != nil {
@@ -74,12 +75,17 @@ func (c *Bolt) DeleteModuleVersion(_ context.Context, name string, version int, 
 	return c.sweepLocked()
 }
 
-// before returns the number of the version before the active one, 0 if there is
-// none.
+// before returns the number of the version that was active before the active one
+// replaced it, or the next earlier one where that has been removed; 0 if there is
+// none. It is lower than the active one, so that going back ends.
 func (e moduleEntry) before() int {
+	replaced, ok := e.Replaced[e.Active]
+	if !ok {
+		replaced = e.Active - 1
+	}
 	before := 0
 	for _, m := range e.Versions {
-		if m.Version < e.Active {
+		if m.Version <= replaced {
 			before = m.Version
 		}
 	}

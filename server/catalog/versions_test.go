@@ -26,6 +26,31 @@ func versions(t *testing.T, c *catalog.Bolt) (numbers []int, active int) {
 	return numbers, active
 }
 
+func TestAVersionThatWasRolledBackIsNotGoneBackTo(t *testing.T) {
+	dir := t.TempDir()
+	c := open(t, dir)
+	back := func(want int) {
+		t.Helper()
+		m, _, err := c.ActivateModule(ctx, "m", 0)
+		require.NoError(t, err)
+		require.Equal(t, want, m.Version)
+	}
+	push(t, c, "good", true, "f")
+	push(t, c, "bad", true, "f")
+	back(1)
+	push(t, c, "worse", true, "f")
+	c = reopen(t, c, dir)
+	back(1)
+	_, _, err := c.ActivateModule(ctx, "m", 0)
+	requireCode(t, err, "no_earlier_version")
+	_, _, err = c.ActivateModule(ctx, "m", 2)
+	require.NoError(t, err)
+	_, _, err = c.ActivateModule(ctx, "m", 3)
+	require.NoError(t, err)
+	back(2)
+	require.NoError(t, c.DeleteModuleVersion(ctx, "m", 3, nil))
+}
+
 func TestAnotherVersionIsMadeActive(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir)
