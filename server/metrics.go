@@ -59,9 +59,10 @@ type metrics struct {
 
 	consumedMessages, consumedBytes *prometheus.CounterVec
 	acknowledged, dropped           *prometheus.CounterVec
-	closed                          *prometheus.CounterVec
+	closed, splits                  *prometheus.CounterVec
 	sizes                           *prometheus.HistogramVec
 	statements, sent, transactions  *prometheus.CounterVec
+	unknownCommits                  *prometheus.CounterVec
 	retries, failures, replaced     *prometheus.CounterVec
 	durations                       *prometheus.HistogramVec
 
@@ -83,10 +84,12 @@ func newMetrics(version string) *metrics {
 		acknowledged:     counter("acknowledged_messages_total", "Messages whose effects are in the graph and whose positions are acknowledged."),
 		dropped:          counter("dropped_messages_total", "Acknowledged messages for which the transformation returned no statement."),
 		closed:           counter("batches_closed_total", "Batches by why they were closed: size, bytes, interval, stop or limit.", "reason"),
+		splits:           counter("batches_split_total", "Batches that were cut in two, being too big for a transaction or a call of the transformation."),
 		sizes:            histogram("batch_messages", "Messages of a batch.", batchBuckets),
 		statements:       counter("statements_executed_total", "Statements of transformations that were executed and committed."),
 		sent:             counter("statements_sent_total", "Statements that were sent for them after coalescing, and committed."),
 		transactions:     counter("transactions_committed_total", "Transactions committed in the database."),
+		unknownCommits:   counter("unknown_commits_total", "Commits whose outcome was not known: their batches were executed again, and may be in the graph twice."),
 		retries:          counter("retries_total", "Repeated attempts by kind: conflict, outage, unfamiliar, transformation or acknowledge.", "kind"),
 		failures:         counter("failures_total", "Batches that failed and runs that ended, by class and reason code.", "class", "code"),
 		replaced:         counter("transform_instances_replaced_total", "Instances of the transformation made anew during a run: after an error, for a batch that is handed over again, or for another version of the module."),
@@ -111,8 +114,8 @@ type vec interface {
 
 func (m *metrics) vecs() []vec {
 	return []vec{
-		m.consumedMessages, m.consumedBytes, m.acknowledged, m.dropped, m.closed, m.sizes, m.statements,
-		m.sent, m.transactions, m.retries, m.failures, m.replaced, m.durations,
+		m.consumedMessages, m.consumedBytes, m.acknowledged, m.dropped, m.closed, m.splits, m.sizes, m.statements,
+		m.sent, m.transactions, m.unknownCommits, m.retries, m.failures, m.replaced, m.durations,
 	}
 }
 
@@ -146,6 +149,7 @@ type streamMetrics struct {
 	consumedMessages, consumedBytes prometheus.Counter
 	acknowledged, dropped           prometheus.Counter
 	statements, sent, transactions  prometheus.Counter
+	unknownCommits, splits          prometheus.Counter
 	replaced                        prometheus.Counter
 	sizes                           prometheus.Observer
 	closed                          map[graphmill.CloseReason]prometheus.Counter
@@ -167,6 +171,8 @@ func (m *metrics) of(stream string) *streamMetrics {
 		statements:       m.statements.WithLabelValues(stream),
 		sent:             m.sent.WithLabelValues(stream),
 		transactions:     m.transactions.WithLabelValues(stream),
+		unknownCommits:   m.unknownCommits.WithLabelValues(stream),
+		splits:           m.splits.WithLabelValues(stream),
 		replaced:         m.replaced.WithLabelValues(stream),
 		sizes:            m.sizes.WithLabelValues(stream),
 		closed:           map[graphmill.CloseReason]prometheus.Counter{},

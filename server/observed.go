@@ -238,6 +238,7 @@ func (o *observed) retried(kind retryKind) {
 
 // unknownCommit notes a commit of which nobody knows whether it was done.
 func (o *observed) unknownCommit() {
+	o.metrics.unknownCommits.Inc()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.counters.UnknownCommits++
@@ -245,6 +246,7 @@ func (o *observed) unknownCommit() {
 
 // split notes that a batch was cut in two.
 func (o *observed) split() {
+	o.metrics.splits.Inc()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.counters.Splits++

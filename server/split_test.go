@@ -155,6 +155,9 @@ func TestABatchForWhichTheTransformationHasNoRoomIsHalved(t *testing.T) {
 	st := w.awaitAcknowledged(s, 16)
 	require.Equal(t, numbered(16), w.applied())
 	require.EqualValues(t, 2, st.Counters.Splits, "16 are 8 are 4")
+	splits, ok := value(scrape(t, s), "graphmill_batches_split_total", "stream=s")
+	require.True(t, ok)
+	require.EqualValues(t, 2, splits)
 	require.Zero(t, st.Counters.Failures)
 }
 

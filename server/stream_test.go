@@ -188,6 +188,9 @@ func TestACommitOfUnknownOutcomeIsRepeatedNotLost(t *testing.T) {
 			w.start(s)
 			st := w.awaitAcknowledged(s, 1)
 			require.EqualValues(t, 1, st.Counters.UnknownCommits)
+			measured, ok := value(scrape(t, s), "graphmill_unknown_commits_total", "stream=s")
+			require.True(t, ok)
+			require.EqualValues(t, 1, measured)
 			require.Len(t, w.log.with("a commit may have been done"), 1)
 			want := []string{"a"}
 			if cut == boltserver.CutAfter {
