@@ -96,11 +96,11 @@ func (st *stream) swap(ctx context.Context, old *run, p *patch) (*run, error) {
 			if err := st.redefine(ctx, p, positions); err != nil {
 				return nil, err
 			}
-			return st.launch(StartRequest{}), nil
+			return st.launch(old.unsettled()), nil
 		})
 	}
 	if err != nil && old.endedBy() == nil && st.srv.Ready(ctx) == nil {
-		st.launch(StartRequest{})
+		st.launch(old.unsettled())
 	}
 	return r, err
 }

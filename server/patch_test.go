@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/integration/boltserver"
@@ -380,6 +383,29 @@ func TestTheEndOfTheServerDuringAPatch(t *testing.T) {
 	w.bolt.SetHooks(boltserver.Hooks{})
 	s = w.open(nil)
 	w.awaitAcknowledged(s, 2)
+}
+
+func TestAChangeKeepsWhatStartAcceptedAndHasNotMet(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(func(c *server.Config) { c.StartTimeout = 300 * time.Millisecond })
+	w.push(s)
+	w.create(s, nil)
+	w.produce("a", "b")
+	require.NoError(t, start(s)())
+	w.awaitAcknowledged(s, 2)
+	require.NoError(t, stop(s)())
+	_, err := w.admin.DeleteTopic(t.Context(), "topic")
+	require.NoError(t, err)
+	w.seedTopic("topic", "new")
+	requireCode(t, start(s)(), "topic_recreated")
+
+	away := w.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.CoordinatorLoadInProgress, Count: -1})
+	_, err = s.StartStream(t.Context(), "s", server.StartRequest{AcceptRecreated: true})
+	require.NoError(t, err)
+	w.patched(s, `{"batch_size":7}`, "")
+	away.Remove()
+	w.awaitAcknowledged(s, 1)
+	require.Equal(t, []string{"a", "b", "new"}, w.applied())
 }
 
 func TestAStartWaitsForTheRunThatAChangeHasBegun(t *testing.T) {

@@ -87,6 +87,15 @@ func newRun(st *stream, spec graphmill.StreamSpec, req StartRequest) *run {
 	return r
 }
 
+// unsettled is what START accepted, for the run that goes on for one which has not
+// come to the positions that this is about.
+func (r *run) unsettled() StartRequest {
+	if r.observed.isOpened() {
+		return StartRequest{}
+	}
+	return StartRequest{AcceptRecreated: r.accepted.AcceptRecreated, AcceptLost: r.accepted.AcceptLost}
+}
+
 // main is the run's goroutine.
 func (r *run) main() {
 	defer close(r.done)
