@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/graphmill/graphmill/sdk/go/json"
@@ -9,15 +10,23 @@ import (
 
 // field is a field of an object, flattened.
 type field struct {
-	name string
+	*column
 	kind json.Kind // of its value; BeginArray for arrays
 	raw  []byte    // its value as JSON text
+}
+
+// column is what the settings say about the fields of one name.
+type column struct {
+	name     string
+	property string // that it becomes; "" if it becomes none
+	key      int    // which field of the key it is, or -1
+	isLabel  bool
 }
 
 // read reads an object into p.fields. Of a field that stands twice both are there.
 func (p *plan) read(line []byte) error {
 	p.fields = p.fields[:0]
-	var r json.Reader
+	r := &p.reader
 	r.Reset(line)
 	switch kind := r.Next(); kind {
 	case json.BeginObject:
@@ -26,7 +35,7 @@ func (p *plan) read(line []byte) error {
 	default:
 		return errors.New("it is " + kind.String() + ", not an object")
 	}
-	if err := p.readObject(&r, line, ""); err != nil {
+	if err := p.readObject(line, ""); err != nil {
 		return err
 	}
 	if r.Next() == json.Invalid {
@@ -37,32 +46,30 @@ func (p *plan) read(line []byte) error {
 
 // readObject reads the fields of an object whose brace has been read. Names begin with
 // prefix.
-func (p *plan) readObject(r *json.Reader, line []byte, prefix string) error {
+func (p *plan) readObject(line []byte, prefix string) error {
+	r := &p.reader
 	for {
-		switch r.Next() {
+		name, raw, kind := r.Field()
+		switch kind {
 		case json.Invalid:
 			return r.Err()
 		case json.EndObject:
 			return nil
 		}
-		name := p.name(prefix, r.Text())
-		if len(name) == len(prefix) {
+		if len(name) == 0 {
 			return errors.New("a field has an empty name, which no property can have")
 		}
-		start := r.Offset()
-		kind := r.Next()
+		c := p.column(prefix, name)
 		switch kind {
-		case json.Invalid:
-			return r.Err()
 		case json.BeginObject:
 			switch {
-			case p.wanted(name) && !p.flatten:
-				return errors.New("field " + quote(name) + " is an object; the setting nested may be flatten")
+			case p.wanted(c.name) && !p.flatten:
+				return errors.New("field " + quote(c.name) + " is an object; the setting nested may be flatten")
 			case p.flatten:
 				if r.Depth() > maxDepth {
 					return errors.New("objects are nested more than 64 deep")
 				}
-				if err := p.readObject(r, line, name+p.separator); err != nil {
+				if err := p.readObject(line, c.name+p.separator); err != nil {
 					return err
 				}
 				continue
@@ -72,11 +79,13 @@ func (p *plan) readObject(r *json.Reader, line []byte, prefix string) error {
 			}
 			continue
 		case json.BeginArray:
+			start := r.Offset() - 1
 			if r.Skip(); r.Err() != nil {
 				return r.Err()
 			}
+			raw = line[start:r.Offset()]
 		}
-		p.fields = append(p.fields, field{name, kind, line[start:r.Offset()]})
+		p.fields = append(p.fields, field{c, kind, raw})
 	}
 }
 
@@ -85,20 +94,30 @@ const maxDepth = 64
 
 func quote(name string) string { return strconv.Quote(clip(name)) }
 
-// maxNames bounds the names that are remembered.
-const maxNames = 1000
+// maxColumns bounds the names that are remembered.
+const maxColumns = 1000
 
-// name returns the name of a field, whose text is good until the next token only. The
-// same few come with every object: they are made once.
-func (p *plan) name(prefix string, text []byte) string {
-	p.scratch = append(append(p.scratch[:0], prefix...), text...)
-	if name, ok := p.names[string(p.scratch)]; ok {
-		return name
+// column returns the column of a field. The same few come with every object, and mostly at
+// the same place: the one that stood there last is looked at first.
+func (p *plan) column(prefix string, name []byte) *column {
+	place := len(p.fields)
+	if place < len(p.fields[:cap(p.fields)]) && prefix == "" {
+		if c := p.fields[:cap(p.fields)][place].column; c != nil && c.name == string(name) {
+			return c
+		}
 	}
-	if len(p.names) >= maxNames {
-		clear(p.names)
+	p.scratch = append(append(p.scratch[:0], prefix...), name...)
+	if c, ok := p.columns[string(p.scratch)]; ok {
+		return c
 	}
-	name := string(p.scratch)
-	p.names[name] = name
-	return name
+	if len(p.columns) >= maxColumns {
+		clear(p.columns)
+	}
+	c := &column{name: string(p.scratch), key: slices.Index(p.keys, string(p.scratch))}
+	c.isLabel = c.name == p.labelField
+	if !c.isLabel && c.key < 0 && p.wanted(c.name) {
+		c.property = p.property(c.name)
+	}
+	p.columns[c.name] = c
+	return c
 }

@@ -71,11 +71,12 @@ func (p *plan) node(line []byte, out graphmill.Output) error {
 		}
 	}
 	s.Map()
-	for i, f := range p.fields {
-		if f.name == p.labelField || !p.wanted(f.name) || p.isKey(f.name) || f.kind == json.Null && p.nullsStay {
+	for i := range p.fields {
+		f := &p.fields[i]
+		if f.property == "" || f.kind == json.Null && p.nullsStay {
 			continue
 		}
-		if err := p.give(s.Key(p.property(f.name)), &p.fields[i]); err != nil {
+		if err := p.give(s.Key(f.property), f); err != nil {
 			return err
 		}
 	}
@@ -90,8 +91,9 @@ func (p *plan) find() (label string, err error) {
 	for i := range p.found {
 		p.found[i] = -1
 	}
-	for i, f := range p.fields {
-		if f.name == p.labelField && p.labelField != "" && f.kind != json.Null {
+	for i := range p.fields {
+		f := &p.fields[i]
+		if f.isLabel && f.kind != json.Null {
 			if f.kind != json.String {
 				return "", errors.New("field " + quote(f.name) + " is " + f.kind.String() + " where a label is needed")
 			}
@@ -99,25 +101,14 @@ func (p *plan) find() (label string, err error) {
 				return "", errors.New("field " + quote(f.name) + " is no label: " + err.Error())
 			}
 		}
-		for k, key := range p.keys {
-			if f.name == key {
-				p.found[k] = i
-			}
+		if f.key >= 0 {
+			p.found[f.key] = i
 		}
 	}
 	if label == "" {
 		return "", errors.New("field " + quote(p.labelField) + ", which holds the label, is missing or null; the setting label may be one for such objects")
 	}
 	return label, nil
-}
-
-func (p *plan) isKey(name string) bool {
-	for _, key := range p.keys {
-		if name == key {
-			return true
-		}
-	}
-	return false
 }
 
 // giveKey gives the value of a field of the key; number is that of the field, or -1.
@@ -136,28 +127,33 @@ func (p *plan) giveKey(s graphmill.Statement, key string, number int) error {
 func (p *plan) give(s graphmill.Statement, f *field) error {
 	switch f.kind {
 	case json.Number:
-		return p.giveNumber(s, f.name, bytes.TrimSpace(f.raw), false)
+		return p.giveNumber(s, f.name, f.raw, false)
 	case json.BeginArray:
 		return p.giveArray(s, f)
-	default:
-		s.JSON(f.raw) // checked to be JSON, and nothing in it can fail
-		return nil
+	case json.String:
+		if bytes.IndexByte(f.raw, '\\') < 0 {
+			s.Text(f.raw[1 : len(f.raw)-1])
+			return nil
+		}
 	}
+	s.JSON(f.raw) // checked to be JSON, and nothing in it can fail
+	return nil
 }
 
 // giveNumber gives a number, as a float if it is to be one in any case.
 func (p *plan) giveNumber(s graphmill.Statement, name string, number []byte, float bool) error {
-	if json.IsInt(number) && !float {
-		n, ok := json.ParseInt(number)
-		switch {
-		case ok:
+	if !float {
+		if n, ok := json.ParseInt(number); ok {
 			s.Int(n)
-		case p.bigText:
-			s.Text(number)
-		default:
-			return errors.New("field " + quote(name) + ": the integer " + clip(string(number)) + " does not fit into 64 bits; the setting big_integers may be string")
+			return nil
 		}
-		return nil
+		if json.IsInt(number) {
+			if !p.bigText {
+				return errors.New("field " + quote(name) + ": the integer " + clip(string(number)) + " does not fit into 64 bits; the setting big_integers may be string")
+			}
+			s.Text(number)
+			return nil
+		}
 	}
 	v, ok := json.ParseFloat(number)
 	if !ok {
@@ -265,7 +261,7 @@ func (p *plan) deleteJSON(key []byte, s graphmill.Statement) error {
 		if len(p.keys) > 1 {
 			return errors.New("it is " + kind.String() + ", not an object with the fields of the key")
 		}
-		p.fields = append(p.fields[:0], field{p.keys[0], kind, key})
+		p.fields = append(p.fields[:0], field{p.column("", []byte(p.keys[0])), kind, bytes.TrimSpace(key)})
 		return p.giveKey(s, p.keys[0], 0)
 	}
 	if err := p.read(key); err != nil {
@@ -274,7 +270,7 @@ func (p *plan) deleteJSON(key []byte, s graphmill.Statement) error {
 	for i, name := range p.keys {
 		p.found[i] = -1
 		for k, f := range p.fields {
-			if f.name == name {
+			if f.key == i {
 				p.found[i] = k
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	graphmill "github.com/graphmill/graphmill/sdk/go"
+	"github.com/graphmill/graphmill/sdk/go/json"
 )
 
 // plan is what the settings say.
@@ -27,11 +28,16 @@ type plan struct {
 	messageKey string // text, integer, json
 
 	queries map[string]*graphmill.Query // by label in backticks
-	remove  *graphmill.Query
+	latest  struct {                    // the one that was asked for last
+		label string
+		query *graphmill.Query
+	}
+	remove *graphmill.Query
 
-	names map[string]string // of fields seen before, see name
+	columns map[string]*column // of fields seen before, by name
 
 	// Of the line in hand, kept for the next one.
+	reader  json.Reader
 	fields  []field
 	found   []int // by key: the number of its field, -1 if there is none
 	scratch []byte
@@ -42,7 +48,7 @@ func newPlan(s graphmill.Settings) (*plan, error) {
 	if err := s.Only("label", "label_field", "key", "take", "leave", "rename", "null", "nested", "separator", "big_integers", "tombstones", "message_key"); err != nil {
 		return nil, err
 	}
-	p := &plan{labelField: s["label_field"], separator: ".", queries: map[string]*graphmill.Query{}, names: map[string]string{}}
+	p := &plan{labelField: s["label_field"], separator: ".", queries: map[string]*graphmill.Query{}, columns: map[string]*column{}}
 	if label, ok := s["label"]; ok {
 		var err error
 		if p.label, err = quoted(label); err != nil {

@@ -57,6 +57,13 @@ const maxQueries = 1000
 // query returns the query for a label in backticks: always the same one, since equal
 // texts are what the database gets in one go.
 func (p *plan) query(label string) *graphmill.Query {
+	if p.latest.query == nil || p.latest.label != label {
+		p.latest.label, p.latest.query = label, p.queryOf(label)
+	}
+	return p.latest.query
+}
+
+func (p *plan) queryOf(label string) *graphmill.Query {
 	if q := p.queries[label]; q != nil {
 		return q
 	}

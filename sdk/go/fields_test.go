@@ -43,6 +43,28 @@ func gives(t *testing.T, document string) {
 	t.Helper()
 	compare(t, document, byFields, byObject)
 	compare(t, document, shortByFields, shortByObject)
+	compare(t, document, given(few), given(many))
+}
+
+// The same fields of an event, and with others that no document has, which are too many to
+// be read in the same way.
+var (
+	few  = graphmill.OnlyFields("id", "name", "raw", "größe", "x3")
+	many = func() graphmill.JSONOption {
+		names := []string{"id", "name", "raw", "größe", "x3"}
+		for i := range 40 {
+			names = append(names, fmt.Sprint("none ", i))
+		}
+		return graphmill.OnlyFields(names...)
+	}()
+	eventQuery = graphmill.NewQuery("EVENT", "event", "message")
+)
+
+func given(o graphmill.JSONOption) func(m graphmill.Message, out graphmill.Output) error {
+	return func(m graphmill.Message, out graphmill.Output) error {
+		out.Statement(eventQuery).JSON(m.Payload(), o).Int(int64(m.Index()))
+		return nil
+	}
 }
 
 func byFields(m graphmill.Message, out graphmill.Output) error {
@@ -196,6 +218,7 @@ func TestFieldsOfManyProducers(t *testing.T) {
 		}
 		compareAll(t, documents, byFields, byObject)
 		compareAll(t, documents, shortByFields, shortByObject)
+		compareAll(t, documents, given(few), given(many))
 	}
 }
 

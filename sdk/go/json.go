@@ -19,7 +19,7 @@ func (s Statement) JSON(document []byte, options ...JSONOption) Statement {
 	for _, o := range options {
 		j.bigText = j.bigText || o.bigText
 		if o.fields != nil {
-			j.fields = o.fields
+			j.fields, j.plan = o.fields, o.plan
 		}
 	}
 	j.give()
@@ -30,14 +30,11 @@ func (s Statement) JSON(document []byte, options ...JSONOption) Statement {
 type JSONOption struct {
 	bigText bool
 	fields  []string
+	plan    *scan.Plan // of the fields, unless there are too many
 }
 
 // BigIntegersAsText makes strings of the digits of integers beyond 64 bits.
 func BigIntegersAsText() JSONOption { return JSONOption{bigText: true} }
-
-// OnlyFields gives of an object no more than these fields. The others are only checked
-// to be JSON. A document that is no object is given as it is.
-func OnlyFields(names ...string) JSONOption { return JSONOption{fields: names} }
 
 // jsonReader gives a document to a statement, value by value, while it reads it: no
 // token is made in between. What it opens and closes are the lists and maps of the
@@ -49,8 +46,9 @@ type jsonReader struct {
 	bigText    bool
 
 	fields  []string // the fields wanted of the outermost object; nil: all
-	outside int      // the depth of the response around the document
-	next    int      // the number of the field expected next
+	plan    *scan.Plan
+	outside int // the depth of the response around the document
+	next    int // the number of the field expected next
 }
 
 func (j *jsonReader) give() {
@@ -58,7 +56,7 @@ func (j *jsonReader) give() {
 		j.r.null(j.generation)
 		return
 	}
-	if j.plain() {
+	if j.plan != nil && j.selected() || j.plain() {
 		return
 	}
 	j.outside = j.r.depth

@@ -12,7 +12,7 @@ import (
 )
 
 // The benchmarks tell nanoseconds a message, from the host's messages to its
-// statements, of the fastest batch and of all: go test -bench . -run '^$' ./sdk/hosttest
+// statements, of the fastest batch and of all, and within the guest of the fastest one: go test -bench . -run '^$' ./sdk/hosttest
 
 func BenchmarkMovies(b *testing.B) {
 	benchmark(b, "../../plugins/movies", wasmhost.InstanceConfig{Function: "transform"})
@@ -43,14 +43,16 @@ func benchmark(b *testing.B, dir string, cfg wasmhost.InstanceConfig) {
 			Payload: fmt.Appendf(nil, `{"userId":%d,"movieId":%d,"rating":%.1f,"title":"Some Movie %d"}`, k*77777%100000, k*31%20000, float64(k%10)/2+0.5, k),
 		}
 	}
-	fastest := time.Hour
+	fastest, fastestGuest := time.Hour, time.Hour
 	for b.Loop() {
-		began := time.Now()
+		began, before := time.Now(), i.GuestTime()
 		out, err := i.Transform(b.Context(), graphmill.SourceKafka, messages)
 		require.NoError(b, err)
 		require.Len(b, out.Statements, len(messages))
 		fastest = min(fastest, time.Since(began))
+		fastestGuest = min(fastestGuest, i.GuestTime()-before)
 	}
+	b.ReportMetric(float64(fastestGuest.Nanoseconds())/float64(len(messages)), "fastest-guest-ns/message")
 	b.ReportMetric(float64(fastest.Nanoseconds())/float64(len(messages)), "fastest-ns/message")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(messages)), "ns/message")
 }

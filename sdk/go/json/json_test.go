@@ -2,6 +2,7 @@ package json_test
 
 import (
 	stdjson "encoding/json"
+	"errors"
 	"math"
 	"reflect"
 	"strconv"
@@ -52,6 +53,22 @@ func next(r *json.Reader, kind json.Kind) (any, error) {
 	case json.BeginObject:
 		m := map[string]any{}
 		for {
+			if len(m)%2 == 0 { // each way in turn
+				name, raw, kind := r.Field()
+				if kind == json.EndObject {
+					return m, nil
+				}
+				key := string(name)
+				v, err := next(r, kind)
+				if err != nil {
+					return nil, err
+				}
+				if n, ok := v.(stdjson.Number); ok && string(raw) != string(n) {
+					return nil, errors.New("Field gives " + string(raw) + " as the text of " + string(n))
+				}
+				m[key] = v
+				continue
+			}
 			kind := r.Next()
 			if kind == json.EndObject {
 				return m, nil

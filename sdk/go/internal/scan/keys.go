@@ -17,6 +17,10 @@ type Keys struct {
 	Plan     *Plan
 	required uint64 // bit i: value i must be there
 
+	// The names of the fields in MessagePack, if they have at most maxFixed bytes.
+	labels    [MaxFields][labelSize + 8]byte
+	longNames bool
+
 	first uint8 // the number of the name expected first; the others follow by next, in a ring
 	table [maxKeys]Key
 	used  int // of the table; those of the shape come first
@@ -103,6 +107,10 @@ func NewKeys(plan *Plan) *Keys {
 		if !f.Opt {
 			k.required |= 1 << f.Index
 		}
+		k.longNames = k.longNames || len(f.Name) > maxFixed
+		label := &k.labels[f.Index]
+		label[0] = 0xa0 | byte(min(len(f.Name), maxFixed))
+		copy(label[1:1+maxFixed], f.Name)
 	}
 	k.forget()
 	return k
@@ -270,52 +278,3 @@ func (k *Keys) makeFloats() {
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
-
-// Write writes the values of the document that has been read to dst, in the order in which
-// the shape declares them, where there must be room for twice the document and the
-// plan's Room. It returns where they end, or nil where one is missing or nested.
-func (k *Keys) Write(dst unsafe.Pointer) (end unsafe.Pointer) {
-	if k.required&^k.seen != 0 || k.nested {
-		return nil
-	}
-	out := unsafe.Pointer(unsafe.SliceData(k.out))
-	seen := k.seen
-	for i := range k.Plan.Count {
-		*(*byte)(dst) = 0xc0
-		n := 1
-		if seen&1 != 0 {
-			v := k.values[i&63]
-			p := unsafe.Add(out, uint32(v))
-			n = int(v >> 32)
-			to, left := dst, n
-			for {
-				putEight(to, Eight(p, 0))
-				putEight(unsafe.Add(to, 8), Eight(p, 8))
-				if left -= 16; left <= 0 {
-					break
-				}
-				to, p = unsafe.Add(to, 16), unsafe.Add(p, 16)
-			}
-		}
-		dst = unsafe.Add(dst, n)
-		seen >>= 1
-	}
-	return dst
-}
-
-// Value returns one of the values of the document that has been read: MessagePack, or
-// JSON if it is nested. It is nil where there is none.
-func (k *Keys) Value(document []byte, i int) (v []byte, isNested bool) {
-	if k.seen>>i&1 == 0 {
-		return nil, false
-	}
-	place := k.values[i]
-	start, length := int(uint32(place)), int(place&^nested>>32)
-	if place&nested != 0 {
-		return document[start : start+length], true
-	}
-	return k.out[start : start+length], false
-}
-
-// Complete tells whether the document that has been read has all that must be there.
-func (k *Keys) Complete() bool { return k.required&^k.seen == 0 }
