@@ -226,7 +226,7 @@ func TestCase30RollbackUnderLoad(t *testing.T) {
 	load := w.traffic()
 	require.Equal(t, 2, w.awaitExecuted(load.send(1)).version)
 
-	for _, step := range []struct{ to, want int }{{0, 1}, {3, 3}, {0, 2}, {2, 2}, {1, 1}, {3, 3}} {
+	for _, step := range []struct{ to, want int }{{0, 1}, {3, 3}, {0, 1}, {2, 2}, {1, 1}, {3, 3}} {
 		m, err := s.RollbackModule(t.Context(), "obedient", step.to)
 		require.NoError(t, err)
 		require.Equal(t, step.want, m.Version)
