@@ -123,7 +123,7 @@ func traceQuery(label string) string {
 // streams gives each a suffix.
 func labelOf(t *testing.T, suffix ...string) string {
 	t.Helper()
-	label := strings.NewReplacer("/", "_").Replace(t.Name()) + strings.Join(suffix, "")
+	label := strings.NewReplacer("/", "_", ",", "_").Replace(t.Name()) + strings.Join(suffix, "")
 	for _, l := range []string{"User" + label, "Trace" + label} {
 		ask[any](t, fmt.Sprintf("CREATE CONSTRAINT IF NOT EXISTS FOR (n:%s) REQUIRE n.id IS UNIQUE", l))
 	}

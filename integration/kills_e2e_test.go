@@ -5,6 +5,7 @@ package integration_test
 import (
 	"testing"
 
+	"github.com/neo4j/neo4j-go-driver/v5/neo4j"
 	"github.com/stretchr/testify/require"
 )
 
@@ -50,5 +51,30 @@ func TestKafkaThirtyKillsLoseNothingAndRepeatABatchEachAtMost(t *testing.T) {
 		repeats := requireAllApplied(t, s.label, n)
 		t.Logf("%s: %d messages, %d kills, %d applications were repeats, with batches of %d", s.name, n, kills, repeats, batch)
 		require.LessOrEqual(t, repeats, int64(kills*batch), "a kill repeats one batch of a stream at most")
+	}
+}
+
+// The model must be able to tell: each event of a user is given by hand.
+func TestTheModelTellsRepeatsFromDisorder(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		applied        []int // ids, all of user 0
+		early, repeats int64
+	}{
+		{"in order", []int{0, 1, 2}, 0, 0},
+		{"the last ones again", []int{0, 1, 2, 1, 2, 3}, 0, 2},
+		{"one that comes late", []int{0, 2, 1}, 1, 0},
+		{"one that comes late, hidden by a repeat", []int{0, 1, 3, 0, 2, 3}, 1, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			label := labelOf(t)
+			for _, id := range c.applied {
+				_, err := neo4j.ExecuteQuery(t.Context(), world.driver, traceQuery(label),
+					map[string]any{"event": map[string]any{"id": id, "user": 0}}, neo4j.EagerResultTransformer)
+				require.NoError(t, err)
+			}
+			require.Equal(t, c.early, askOne(t, "MATCH (u:User"+label+") RETURN sum(u.early)"))
+			require.Equal(t, c.repeats, repeatsIn(t, label))
+		})
 	}
 }
