@@ -74,7 +74,9 @@ func TestCase24MemoryStaysFlatOverAMillionMessages(t *testing.T) {
 			}
 			require.Equal(t, size*c.batches, rows)
 			t.Logf("%d messages: %d KiB of memory, %d KiB after a third of them", rows, i.Memory()>>10, warmed>>10)
-			require.Equal(t, warmed, i.Memory(), "it is not flat")
+			// How far the heap grows between two collections depends on the clock a little.
+			// What the messages after the third leave is some hundred times this.
+			require.LessOrEqual(t, i.Memory(), warmed+1<<20, "it is not flat")
 		})
 	}
 }
