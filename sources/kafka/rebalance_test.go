@@ -98,18 +98,18 @@ func TestCase7NothingIsLostWhileMembersJoinLeaveAndAreKilled(t *testing.T) {
 	owns := func(m *member, least int) func() bool { return func() bool { return len(m.o.owns()) >= least } }
 	two := b.join(cfg)
 	three := b.join(cfg)
-	require.Eventually(t, owns(three, 2), 20*time.Second, 20*time.Millisecond, "three share")
+	require.Eventually(t, owns(three, 2), time.Minute, 20*time.Millisecond, "three share")
 	two.kill()
 	four := b.join(cfg)
 	require.Eventually(t, func() bool {
 		return len(one.o.owns())+len(three.o.owns())+len(four.o.owns()) == 6
-	}, 20*time.Second, 20*time.Millisecond, "what the dead one had is taken over")
+	}, time.Minute, 20*time.Millisecond, "what the dead one had is taken over")
 	one.stop()
 	closeSource(t, one.s)
-	require.Eventually(t, func() bool { return len(three.o.owns())+len(four.o.owns()) == 6 }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(three.o.owns())+len(four.o.owns()) == 6 }, time.Minute, 20*time.Millisecond)
 	stopProducing()
 	producer.Wait()
-	require.Eventually(t, func() bool { return b.lag(cfg.Group, topic, 6) == 0 }, 20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return b.lag(cfg.Group, topic, 6) == 0 }, time.Minute, 50*time.Millisecond)
 	three.stop()
 	four.stop()
 
