@@ -114,7 +114,7 @@ func TestCase24KafkaMemoryIsFlatOverMillionsOfMessages(t *testing.T) {
 	t.Logf("at most, middle third: RSS %s, linear memory %s; last third: RSS %s, linear memory %s",
 		mebibytes(middle.rss), mebibytes(middle.linear), mebibytes(last.rss), mebibytes(last.linear))
 	require.LessOrEqual(t, last.rss, middle.rss*11/10, "RSS")
-	require.LessOrEqual(t, last.linear, middle.linear*11/10, "linear memory")
+	require.LessOrEqual(t, last.linear, middle.linear+1<<20, "linear memory: a step of the guest's heap, at most")
 	p.awaitDone("many", 1)
 }
 
