@@ -60,7 +60,7 @@ func (s *Server) CheckStream(ctx context.Context, name string, r CheckRequest) (
 	if limited.Err() != nil {
 		return nil, &graphmill.Error{Kind: graphmill.KindTimeout, Code: "check_timeout",
 			Text: fmt.Sprintf("no message of stream %q came within %v, reading from %q", name, r.Timeout, r.From),
-			Next: `wait for new messages with a longer timeout, or look at old ones with from "earliest"`}
+			Next: fmt.Sprintf("wait for new messages with a longer --timeout, or look at old ones: graphmill stream check %s --from earliest", name)}
 	}
 	return nil, err
 }

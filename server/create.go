@@ -88,7 +88,9 @@ func (s *Server) forget(st *stream) error {
 }
 
 func streamExists(name string) error {
-	return graphmill.Conflict("stream_exists", "there is a stream %q already", name)
+	e := graphmill.Conflict("stream_exists", "there is a stream %q already", name)
+	e.Next = fmt.Sprintf("to change it: graphmill stream edit %s; to begin anew: graphmill stream drop %s", name, name)
+	return e
 }
 
 // Bounds of what any transformation can be run with, in bytes.

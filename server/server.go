@@ -6,8 +6,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -261,7 +264,18 @@ func (s *Server) stream(name string) (*stream, error) {
 	if st := s.streams[name]; st != nil {
 		return st, nil
 	}
-	return nil, streamNotFound(name)
+	return nil, s.noSuchStreamLocked(name)
+}
+
+// noSuchStreamLocked names the stream that was meant, where that can be guessed.
+// mu is held.
+func (s *Server) noSuchStreamLocked(name string) error {
+	e := streamNotFound(name)
+	e.Next = "graphmill stream list shows what there is"
+	if near := graphmill.Nearest(name, slices.Collect(maps.Keys(s.streams))); near != "" {
+		e.Next = fmt.Sprintf("did you mean %q? %s", near, e.Next)
+	}
+	return e
 }
 
 // each calls f for every stream, without holding mu.

@@ -93,7 +93,7 @@ func (st *stream) begin(ctx context.Context) (unlock func(), err error) {
 	return nil, err
 }
 
-func streamNotFound(name string) error {
+func streamNotFound(name string) *graphmill.Error {
 	return graphmill.NotFound("stream_not_found", "there is no stream %q", name)
 }
 

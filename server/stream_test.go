@@ -396,3 +396,17 @@ func TestCase34ATopicThatComesLaterIsWaitedForAndReadFromItsBeginning(t *testing
 	w.awaitAcknowledged(s, 1)
 	require.Equal(t, []string{"a"}, w.applied(), "a topic that was absent at START is read from its beginning")
 }
+
+func TestAStreamThatIsNotThereNamesTheOneThatWasMeant(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	srv := w.open(nil)
+	w.create(srv, func(spec *graphmill.StreamSpec) { spec.Name = "ratings" })
+	_, err := srv.Stream(t.Context(), "rattings")
+	var e *graphmill.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, "stream_not_found", e.Code)
+	require.Contains(t, e.Next, `did you mean "ratings"?`)
+	_, err = srv.Stream(t.Context(), "something-else")
+	require.ErrorAs(t, err, &e)
+	require.NotContains(t, e.Next, "mean")
+}
