@@ -31,7 +31,6 @@ func TestNeo4j(t *testing.T) {
 		"db.memory.transaction.max": "32m",
 	}})
 	require.NoError(t, err)
-	t.Setenv("SSL_CERT_FILE", n.CAFile()) // read once, when a certificate is looked at for the first time
 	t.Cleanup(func() { require.NoError(t, n.Close()) })
 	driver, err := neo4j.NewDriverWithContext(n.URI(), neo4j.BasicAuth(n.User(), n.Password(), ""))
 	require.NoError(t, err)
@@ -54,6 +53,7 @@ func TestNeo4j(t *testing.T) {
 	t.Run("Timeout", db.testTimeout)
 	t.Run("Terminated", db.testTerminated)
 	t.Run("Case32SetUp", db.testSetUp)
+	t.Run("KnownAuthority", db.testKnownAuthority)
 	t.Run("Case32WrongPasswordOfManyLocksNoAccount", db.testAccountIsNotLocked)
 	if whole() {
 		t.Run("FloodOfTexts", func(t *testing.T) { flood(t, 100_000) })
