@@ -203,16 +203,19 @@ func (c *clauses) shown(i int) string {
 	return words
 }
 
-// within looks for what may stand anywhere in a text.
+// within looks for what may stand anywhere in a text. It looks back at a few
+// tokens only: a text may have hundreds of thousands, and nothing interrupts it.
 func (c *clauses) within() {
 	var subquery []bool // of each open brace: whether it is one of CALL
+	list := -1          // where the last parenthesis was opened
+	options := false    // the options of CYPHER may still go on: CYPHER 5 runtime=slotted USE ...
 	for i, t := range c.tokens {
 		switch {
 		case t.word("LOAD") && slices.ContainsFunc(loadFormats, c.at(i+1).word):
 			c.add(graphmill.AllowLoadCSV, "LOAD %s", strings.ToUpper(c.at(i+1).text))
 		case t.word("USING") && c.at(i+1).word("PERIODIC"):
 			c.add("", "USING PERIODIC COMMIT")
-		case t.word("USE") && c.beginsQuery(i):
+		case t.word("USE") && (options || c.beginsQuery(i)):
 			c.use(i)
 		case t.word("CALL") && c.at(i+1).isName():
 			c.invoke(i + 1)
@@ -221,17 +224,24 @@ func (c *clauses) within() {
 				c.invoke(i)
 			}
 		case t.mark('{'):
-			subquery = append(subquery, c.opensSubquery(i))
+			subquery = append(subquery, c.opensSubquery(i, list))
+			if end := c.importsEnd(i + 1); c.at(end).word("USE") {
+				c.use(end)
+			}
 		case t.mark('}') && len(subquery) > 0:
 			if subquery[len(subquery)-1] && c.inTransactions(i+1) {
 				c.add("", "CALL { ... } IN TRANSACTIONS")
 			}
 			subquery = subquery[:len(subquery)-1]
+		case t.mark('('):
+			list = i
 		}
+		options = t.word("CYPHER") || options && (t.kind == tokenWord || t.mark('=') || t.mark('.'))
 	}
 }
 
-// beginsQuery reports whether the i-th token is the first one of a query.
+// beginsQuery reports whether the i-th token is the first one of a query, the
+// options of CYPHER left aside.
 func (c *clauses) beginsQuery(i int) bool {
 	before := c.at(i - 1)
 	switch {
@@ -241,13 +251,26 @@ func (c *clauses) beginsQuery(i int) bool {
 	case before.word("ALL"), before.word("DISTINCT"):
 		return c.at(i - 2).word("UNION")
 	}
-	// CYPHER 5 runtime=slotted USE ...
-	for j := i - 1; j >= 0 && (c.tokens[j].kind == tokenWord || c.tokens[j].mark('=') || c.tokens[j].mark('.')); j-- {
-		if c.tokens[j].word("CYPHER") {
-			return true
+	return false
+}
+
+// importsEnd returns where an importing WITH ends that begins at i, as in
+// CALL { WITH a, b USE ... }; -1: none begins there.
+func (c *clauses) importsEnd(i int) int {
+	if !c.at(i).word("WITH") {
+		return -1
+	}
+	for {
+		if i++; !c.at(i).isName() && !c.at(i).mark('*') {
+			return -1
+		}
+		if i++; c.at(i).word("AS") && c.at(i+1).isName() {
+			i += 2
+		}
+		if !c.at(i).mark(',') {
+			return i
 		}
 	}
-	return false
 }
 
 // use looks at a USE clause.
@@ -295,11 +318,10 @@ func (c *clauses) name(i, end int) string {
 }
 
 // opensSubquery reports whether the brace at i is that of CALL { or CALL (a, b) {.
-func (c *clauses) opensSubquery(i int) bool {
+// The last parenthesis before it was opened at list.
+func (c *clauses) opensSubquery(i, list int) bool {
 	if i--; c.at(i).mark(')') {
-		for i--; i >= 0 && !c.tokens[i].mark('('); i-- {
-		}
-		i--
+		i = list - 1
 	}
 	return c.at(i).word("CALL")
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/integration/boltserver"
@@ -86,6 +87,16 @@ var forbidden = []struct{ text, what, allow string }{
 	{"CALL apoc.do.when(true, 'MATCH (n) DETACH DELETE n', '', {}) YIELD value RETURN value", "apoc.do.when()", ""},
 	{"CALL apoc.periodic.iterate('MATCH (n) RETURN n', 'DELETE n', {})", "apoc.periodic.iterate()", ""},
 	{"CALL apoc.export.csv.all('x', {})", "apoc.export.csv.all()", ""},
+	// Of parts that compute, read and write only, those that run what they are
+	// given, or begin transactions.
+	{"MATCH (n) CALL apoc.atomic.update(n, 'x', $e) YIELD newValue RETURN newValue", "apoc.atomic.update()", ""},
+	{"CALL apoc.graph.fromCypher($text, {}, 'g', {}) YIELD graph RETURN graph", "apoc.graph.fromCypher()", ""},
+	{"CALL apoc.meta.data.of($text) YIELD label RETURN label", "apoc.meta.data.of()", ""},
+	{"CALL apoc.meta.graph.of($text) YIELD nodes RETURN nodes", "apoc.meta.graph.of()", ""},
+	{"CALL apoc.diff.graphs($text, $text, {}) YIELD difference RETURN difference", "apoc.diff.graphs()", ""},
+	{"CALL apoc.search.node({`x`: 'k'}, '=', 1) YIELD node RETURN node", "apoc.search.node()", ""},
+	{"MATCH (n:Old) CALL apoc.nodes.delete(n, 10) YIELD value RETURN value", "apoc.nodes.delete()", ""},
+	{"CALL APOC.Refactor.rename.label('A', 'B') YIELD total RETURN total", "APOC.Refactor.rename.label()", ""},
 	{"CALL apoc.load.jdbcUpdate('jdbc:x', 'DROP TABLE t')", "apoc.load.jdbcUpdate()", ""},
 	{"RETURN apoc.cypher.runFirstColumnSingle('RETURN 1', {}) AS x", "apoc.cypher.runFirstColumnSingle()", ""},
 	{"CALL mg.create_module_file('evil.py', 'x')", "mg.create_module_file()", ""},
@@ -106,6 +117,7 @@ var forbidden = []struct{ text, what, allow string }{
 	{"RETURN EXISTS { LOAD CSV FROM 'file:///etc/passwd' AS l RETURN l } AS x", "LOAD CSV", "load_csv"},
 	{"CALL () { LOAD CSV FROM 'file:///etc/passwd' AS l RETURN l } RETURN l", "LOAD CSV", "load_csv"},
 	{"CALL apoc.load.json('http://169.254.169.254/') YIELD value RETURN value", "apoc.load.json()", "load_csv"},
+	{"CALL apoc.xml.import('file:///etc/x.xml') YIELD node RETURN node", "apoc.xml.import()", "load_csv"},
 	{"RETURN genai.vector.encode('x', 'OpenAI', {}) AS x", "genai.vector.encode()", "load_csv"},
 
 	// Neo4j replaces \uXXXX before it looks for tokens.
@@ -153,6 +165,7 @@ var permitted = []string{
 	"UNWIND [1] AS use WITH use AS call RETURN call",
 	"WITH 1 AS call RETURN call ORDER BY call",
 	"RETURN DISTINCT 1 AS use",
+	"UNWIND [1] AS use CALL { WITH use RETURN use AS x } RETURN x",
 	"WITH {use: 1, call: 2, load: 3} AS m RETURN m.use AS use, m {.use, .call} AS x",
 	"WITH [1] AS transactions MATCH (n:None) WHERE n.x IN transactions RETURN n",
 	"WITH [{a: 1}] AS transactions RETURN {a: 1} IN transactions AS x",
@@ -225,15 +238,45 @@ func TestTextsThatLookForbiddenAreSent(t *testing.T) {
 	require.Len(t, s.Committed(), len(permitted))
 }
 
+// TestLongTextsAreLookedThroughQuickly is of texts as long as a transformation may
+// return, whose words make it tempting to look back. Nothing interrupts the look:
+// neither STOP nor the end of the server would come before its end.
+func TestLongTextsAreLookedThroughQuickly(t *testing.T) {
+	s := start(t, boltserver.Hooks{})
+	sink := open(t, s)
+	for name, text := range map[string]string{
+		"words that may be clauses":       "RETURN " + strings.Repeat("use ", 200_000),
+		"options without end":             "CYPHER " + strings.Repeat("use = use ", 80_000),
+		"braces behind one parenthesis":   "RETURN (" + strings.Repeat("){", 400_000),
+		"parentheses of a call, unclosed": strings.Repeat("CALL (", 100_000) + strings.Repeat("){", 100_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			began := time.Now()
+			_, err := sink.Execute(t.Context(), work(plainly(text, 0)))
+			if err != nil {
+				require.Equal(t, "not_allowed", faultOf(t, err).Code)
+			}
+			require.Less(t, time.Since(began), 5*time.Second)
+		})
+	}
+}
+
 func TestOwnDatabaseIsThatOfTheStream(t *testing.T) {
 	s := start(t, boltserver.Hooks{})
 	sink := open(t, s)
 	for text, databases := range map[string]map[string]bool{
-		"USE movies RETURN 1 AS x":                            {"movies": true, "Movies": true, "": false, "movie": false, "other": false},
-		"USE movies.part RETURN 1 AS x":                       {"movies": true, "movies.part": true, "movies.p": false, "": false},
-		"USE movies RETURN 1 AS x UNION USE a RETURN x":       {"movies": false, "a": false},
-		"RETURN 1 AS x UNION USE movies.a RETURN 1 AS x":      {"movies": true},
-		"MATCH (n) CALL (n) { USE a RETURN 1 AS x } RETURN x": {"a": true, "b": false},
+		"USE movies RETURN 1 AS x":                       {"movies": true, "Movies": true, "": false, "movie": false, "other": false},
+		"USE movies.part RETURN 1 AS x":                  {"movies": true, "movies.part": true, "movies.p": false, "": false},
+		"USE movies RETURN 1 AS x UNION USE a RETURN x":  {"movies": false, "a": false},
+		"CYPHER 5 runtime = slotted USE a RETURN 1 AS x": {"a": true, "b": false},
+
+		// Neo4j takes USE behind a WITH that imports.
+		"UNWIND [1] AS x CALL { WITH x USE a RETURN 2 AS y } RETURN y":                          {"a": true, "b": false},
+		"UNWIND [1] AS x CALL { WITH * USE a RETURN 2 AS y } RETURN y":                          {"a": true, "b": false},
+		"UNWIND [1] AS x WITH x, x AS z CALL { WITH x, z AS z USE `a` RETURN 2 AS y } RETURN y": {"a": true, "b": false},
+		"UNWIND [1] AS x CALL { WITH x USE graph.byName('a') RETURN 2 AS y } RETURN y":          {"a": false},
+		"RETURN 1 AS x UNION USE movies.a RETURN 1 AS x":                                        {"movies": true},
+		"MATCH (n) CALL (n) { USE a RETURN 1 AS x } RETURN x":                                   {"a": true, "b": false},
 	} {
 		for database, ok := range databases {
 			w := work(plainly(text, 0))

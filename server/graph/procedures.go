@@ -34,21 +34,38 @@ var dbHarmless = []string{
 	"db.index.vector.querynodes", "db.index.vector.queryrelationships",
 }
 
-// apocHarmless are the parts of APOC that compute, read and write data only.
+// apocHarmless are the parts of APOC that compute, read and write data only, but
+// for apocHarmful.
 var apocHarmless = []string{
 	"agg", "algo", "any", "atomic", "bitwise", "coll", "convert", "create", "data", "date", "diff", "example",
 	"graph", "hashing", "json", "label", "lock", "map", "math", "merge", "meta", "neighbors", "node", "nodes",
-	"number", "path", "paths", "refactor", "rel", "scoring", "search", "stats", "temporal", "text", "util",
+	"number", "path", "paths", "refactor", "rel", "scoring", "stats", "temporal", "text", "util",
 	"version", "xml",
 }
 
-// procedureRules place what a name in lower case begins with; the first counts.
-// allow is the word of ALLOW that permits it; empty: nothing does.
-var procedureRules = []struct {
+// procedureRule places what a name in lower case begins with. allow is the word of
+// ALLOW that permits it; empty: nothing does.
+type procedureRule struct {
 	prefix   string
 	allow    string
 	harmless bool
-}{
+}
+
+// apocHarmful are those of the harmless parts that are not. They run a text that
+// they are given, begin transactions of their own, or read files.
+var apocHarmful = []procedureRule{
+	{prefix: "apoc.atomic.update"},    // an expression, which may go on with LOAD CSV
+	{prefix: "apoc.graph.fromcypher"}, // a text
+	{prefix: "apoc.meta.data.of"},     // a text in place of a graph
+	{prefix: "apoc.meta.graph.of"},    // the same
+	{prefix: "apoc.diff.graphs"},      // the same, and another database
+	{prefix: "apoc.nodes.delete"},     // transactions
+	{prefix: "apoc.refactor.rename."}, // transactions
+	{prefix: "apoc.xml.import", allow: graphmill.AllowLoadCSV},
+}
+
+// procedureRules are tried in order; the first that fits counts.
+var procedureRules = []procedureRule{
 	// Neo4j.
 	{prefix: "dbms."}, {prefix: "tx."}, {prefix: "internal."}, {prefix: "unsupported."}, {prefix: "cdc."},
 	{prefix: "db.index.fulltext.create", allow: graphmill.AllowSchema},
@@ -81,6 +98,11 @@ var procedureRules = []struct {
 // in any case: databases differ there.
 func deniedProcedure(name string) (allow string, denied bool) {
 	name = strings.ToLower(name)
+	for _, r := range apocHarmful {
+		if strings.HasPrefix(name, r.prefix) {
+			return r.allow, true
+		}
+	}
 	if rest, ok := strings.CutPrefix(name, "apoc."); ok {
 		part, _, _ := strings.Cut(rest, ".")
 		if slices.Contains(apocHarmless, part) {
