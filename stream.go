@@ -236,11 +236,13 @@ func validateTopics(topics []string) error {
 // Start is where reading begins where no position is known.
 type Start struct {
 	Earliest bool
-	Time     time.Time // not zero: the first message at or after it
+	Time     time.Time // not zero: the first message at or after it; from 1970 on
 }
 
-// ParseStart reads "earliest", "latest" or a time in RFC 3339. The error is of
-// KindInvalid and names field.
+// ParseStart reads "earliest", "latest" or a time in RFC 3339. A time before 1970
+// is earliest: no message is older, brokers take negative times for something
+// else, and the year 1 is Go's way to write that no time is given, which would be
+// latest. The error is of KindInvalid and names field.
 func ParseStart(field, s string) (Start, error) {
 	switch s {
 	case StartEarliest:
@@ -251,6 +253,9 @@ func ParseStart(field, s string) (Start, error) {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
 		return Start{}, Invalid(field, "%s is neither earliest, latest nor a time such as 2026-01-31T12:00:00Z", clip(s))
+	}
+	if t.Before(time.Unix(0, 0)) {
+		return Start{Earliest: true}, nil
 	}
 	return Start{Time: t}, nil
 }

@@ -96,6 +96,12 @@ func TestStartIsAWordOrATime(t *testing.T) {
 		"earliest":             {Earliest: true},
 		"latest":               {},
 		"2026-01-31T12:00:00Z": {Time: at},
+		"1970-01-01T00:00:00Z": {Time: time.Unix(0, 0).UTC()},
+
+		// Before all messages.
+		"1969-12-31T23:59:59.999Z":  {Earliest: true},
+		"1970-01-01T00:59:59+01:00": {Earliest: true},
+		"0001-01-01T00:00:00Z":      {Earliest: true},
 	} {
 		start, err := graphmill.ParseStart("start_from", text)
 		require.NoError(t, err)

@@ -19,7 +19,8 @@ type facts struct {
 	commits kadm.OffsetResponses
 	past    map[string]past // by topic
 	first   listing         // first offsets there are
-	start   listing         // where Config.Start leads
+	start   listing         // where Config.Start leads; a time after the last message has no offset
+	before  listing         // where Config.Start is a time: high watermarks of before it was looked for
 	stable  listing         // last stable offsets
 	last    listing         // high watermarks
 	ends    listing         // where the leader epochs of the commits end
@@ -55,6 +56,9 @@ func gather(ctx context.Context, cl *kgo.Client, cfg *Config, tps []graphmill.To
 	case cfg.Start.Earliest:
 		f.start = f.first
 	case !cfg.Start.Time.IsZero():
+		// First, so that a message that comes while the time is looked for, and is
+		// of that time or later, lies beyond it.
+		f.before = listOffsets(ctx, cl, tps, lastOffset, readUncommitted)
 		f.start = listOffsets(ctx, cl, tps, cfg.Start.Time.UnixMilli(), readUncommitted)
 	default:
 		f.start = f.stable
@@ -104,7 +108,7 @@ func (f *facts) pastOf(cfg *Config, topic string) past {
 func (f *facts) startOf(tp graphmill.TopicPartition) (listedOffset, error) {
 	o, err := f.start.of(tp)
 	if err == nil && o.offset < 0 { // a time after the last message
-		return f.last.of(tp)
+		return f.before.of(tp)
 	}
 	return o, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources/kafka"
@@ -74,6 +75,36 @@ func TestWhereReadingStarts(t *testing.T) {
 			require.Equal(t, []graphmill.Position{want}, o.owns())
 		})
 	}
+}
+
+// A message that comes while the start is being settled, at the time from which
+// the stream is to read, is read: whether it came before the broker was asked for
+// the time or after.
+func TestMessageThatComesWhileATimeIsLookedForIsRead(t *testing.T) {
+	b := newBroker(t)
+	topic := b.topic(1)
+	b.produce(topic, 0, "before")
+	at := time.Now().Add(time.Minute).Truncate(time.Millisecond)
+	asked := false
+	b.fake.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r := req.(*kmsg.ListOffsetsRequest)
+		if r.Topics[0].Partitions[0].Timestamp == at.UnixMilli() {
+			asked = true
+		} else if asked { // the next question
+			b.fake.SleepControl(func() {
+				b.cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte("meanwhile"), Timestamp: at})
+			})
+			return nil, nil, false
+		}
+		b.fake.KeepControl()
+		return nil, nil, false
+	})
+	cfg := b.config(topic)
+	cfg.Start.Time = at
+	s, _ := b.open(cfg)
+	b.produce(topic, 0, "after")
+	got, _ := collect(t, s, 1)
+	require.Equal(t, "meanwhile", payloads(got)[0])
 }
 
 func TestFieldsOfALaterVersionAreCarriedOn(t *testing.T) {
