@@ -1,6 +1,7 @@
 package wasmhost_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -41,19 +42,22 @@ func TestCase22AttacksLeaveTheRestAlone(t *testing.T) {
 	}
 	withData := func(m Module) Module { m.Passive = []string{strings.Repeat("x", 500_000)}; return m }
 	grow := Cat(I32Const(1), MemoryGrow, Drop)
+	straight := Guest(Cat(bytes.Repeat(Cat(I32Const(0), I32Const(3<<20), I32Const(3<<20), []byte{0xfc, 10, 0, 0}), 4_000), I64Const(0)))
+	straight.Memory = []byte{0, 7 << 4}
 	limits := map[string]time.Duration{"deadline": 200 * time.Millisecond, "trap": time.Minute} // the latter end by themselves
 
 	for name, c := range map[string]struct {
 		module Module
 		code   string
 	}{
-		"empty loop":              {Guest(Cat(Forever(), I64Const(0))), "deadline"},
-		"recursion without loops": {Guest(Cat(I32Const(60), Call(3), I64Const(0)), fib()), "deadline"},
-		"recursion without end":   {Guest(Cat(Call(3), I64Const(0)), Func{Body: Cat(Call(3), I32Const(0), Drop)}), "trap"},
-		"memory.fill":             {Guest(Cat(Forever(I32Const(0), I32Const(7), I32Const(1<<20), MemoryFill), I64Const(0))), "deadline"},
-		"memory.copy":             {Guest(Cat(Forever(I32Const(0), I32Const(1<<19), I32Const(1<<19), []byte{0xfc, 10, 0, 0}), I64Const(0))), "deadline"},
-		"memory.init":             {withData(Guest(Cat(Forever(I32Const(0), I32Const(0), I32Const(500_000), []byte{0xfc, 8, 0, 0}), I64Const(0)))), "deadline"},
-		"memory.grow":             {Guest(Cat(Forever(grow), I64Const(0))), "deadline"},
+		"empty loop":                {Guest(Cat(Forever(), I64Const(0))), "deadline"},
+		"recursion without loops":   {Guest(Cat(I32Const(60), Call(3), I64Const(0)), fib()), "deadline"},
+		"recursion without end":     {Guest(Cat(Call(3), I64Const(0)), Func{Body: Cat(Call(3), I32Const(0), Drop)}), "trap"},
+		"memory.fill":               {Guest(Cat(Forever(I32Const(0), I32Const(7), I32Const(1<<20), MemoryFill), I64Const(0))), "deadline"},
+		"memory.copy":               {Guest(Cat(Forever(I32Const(0), I32Const(1<<19), I32Const(1<<19), []byte{0xfc, 10, 0, 0}), I64Const(0))), "deadline"},
+		"memory.copy without loops": {straight, "deadline"},
+		"memory.init":               {withData(Guest(Cat(Forever(I32Const(0), I32Const(0), I32Const(500_000), []byte{0xfc, 8, 0, 0}), I64Const(0)))), "deadline"},
+		"memory.grow":               {Guest(Cat(Forever(grow), I64Const(0))), "deadline"},
 		"memory grown and touched": {Guest(Cat(Forever(grow, I32Const(0), I32Const(1),
 			MemorySize, I32Const(16), []byte{0x74}, MemoryFill), I64Const(0))), "deadline"},
 		"table.fill":  {table(Forever(I32Const(0), []byte{0xd0, FuncRef}, I32Const(100_000), []byte{0xfc, 17, 0})), "deadline"},

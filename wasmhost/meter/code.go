@@ -228,14 +228,21 @@ func (c *code) take(b []byte) (out []byte, price int) {
 	fuel := uint32(c.m.globals)
 	b = appendU32(append(b, 0x23), fuel) // global.get fuel
 	price = len(b) + 1
-	b = append(b, 0x42, 0x80, 0x80, 0x00, 0x7d)          // i64.const price; i64.sub
+	b = append(b, 0x42, 0x80, 0x80, 0x00, 0x7d) // i64.const price; i64.sub
+	return c.settle(b), price
+}
+
+// settle appends the instructions that keep the fuel on top of the stack, and ask
+// for more where none is left.
+func (c *code) settle(b []byte) []byte {
+	fuel := uint32(c.m.globals)
 	b = appendU32(append(b, 0x22), c.wide)               // local.tee wide
 	b = appendU32(append(b, 0x24), fuel)                 // global.set fuel
 	b = appendU32(append(b, 0x20), c.wide)               // local.get wide
 	b = append(b, 0x42, 0x00, 0x53, 0x04, 0x40)          // i64.const 0; i64.lt_s; if
 	b = appendU32(append(b, 0x10), uint32(c.m.imported)) // call yield
 	b = appendU32(append(b, 0x24), fuel)                 // global.set fuel
-	return append(b, 0x0b), price                        // end
+	return append(b, 0x0b)                               // end
 }
 
 // setPrice writes the price of a region of this weight, as a number of exactly
@@ -248,7 +255,8 @@ func setPrice(b []byte, weight int) {
 }
 
 // misc reads an instruction with the prefix 0xfc. Those that work on ranges pay
-// for the range, whose size is on top of the stack.
+// for the range, whose size is on top of the stack, and ask for fuel by themselves:
+// thousands of them in a row, without a loop or a call, would run for minutes.
 func (c *code) misc() {
 	r := c.r
 	tables := len(c.m.tables)
@@ -286,12 +294,13 @@ func (c *code) misc() {
 	}
 	c.regions[len(c.regions)-1].weight += weightCall
 	c.bulk = true
+	c.branch(branchWeights[0x04])
 	fuel := uint32(c.m.globals)
 	b := appendU32(append(c.out, 0x22), c.size) // local.tee size
 	b = appendU32(append(b, 0x23), fuel)        // global.get fuel
 	b = appendU32(append(b, 0x20), c.size)      // local.get size
 	b = append(b, 0x41, 8, 0x76, 0xad, 0x7d)    // i32.const 8; i32.shr_u; i64.extend_i32_u; i64.sub
-	c.out = appendU32(append(b, 0x24), fuel)    // global.set fuel
+	c.out = c.settle(b)
 }
 
 // blockType reads the type of a block.

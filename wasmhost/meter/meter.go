@@ -5,7 +5,8 @@
 // loops for ever would stop even Go's garbage collector, and with it the whole
 // process. So the module is given fuel, a counter in a global of its own. Every
 // loop and every function that calls or is long takes fuel for the instructions
-// that it is about to run; when none is left, the guest calls the imported
+// that it is about to run, and every instruction that works on a range of memory or
+// of a table for the size of that; when none is left, the guest calls the imported
 // function yield, which tells the guest how much it gets next, lets Go's
 // scheduler in, or ends the guest by panicking.
 //
@@ -40,7 +41,7 @@ type Limits struct {
 	AllLocals   int // parameters, results and local variables of all functions together
 	Body        int // bytes of a function's body
 	Nesting     int // blocks, loops and ifs within one another
-	Branches    int // blocks, branches and targets of br_tables of a function; an if or a br_if counts for 2, a loop for 6
+	Branches    int // blocks, branches and targets of br_tables of a function; an if, a br_if or an instruction on a range counts for 2, a loop for 6
 	Accesses    int // accesses to memory, divisions and indirect calls of a function: what a compiler adds a check to
 	BrTable     int // targets of a br_table
 	Operands    int // values that the calls, branches and blocks of a function pass, in total

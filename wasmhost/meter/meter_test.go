@@ -263,6 +263,10 @@ func TestFuelFollowsWork(t *testing.T) {
 	require.Less(t, yields(counting(Call(2))), 5, "but not of a short one")
 	require.GreaterOrEqual(t, yields(counting(I32Const(0), I32Const(0), I32Const(1<<20), MemoryFill)), 1000, "1 MiB costs 4,096, and each time there are 1,000")
 	require.Less(t, yields(counting(I32Const(0), I32Const(0), I32Const(16), MemoryFill)), 10)
+	straight := Module{Memory: []byte{0, 16}, Funcs: []Func{
+		{Export: "f", Body: repeat(100, I32Const(0), I32Const(0), I32Const(1<<20), MemoryFill)},
+	}}
+	require.GreaterOrEqual(t, yields(straight.Bytes()), 100, "each asks by itself, where nothing else would")
 }
 
 // TestMemoryAndTablesAreClamped looks at what the rewritten module declares.
