@@ -2,6 +2,7 @@ package frame
 
 import (
 	"math"
+	"path"
 	"strings"
 	"time"
 	_ "time/tzdata" // zone ids mean the same on a host without a zone database
@@ -47,6 +48,9 @@ const (
 	cachedZones   = 1024
 )
 
+// zoneCost is what a zone takes that is not cached, in bytes, roughly.
+const zoneCost = 8 << 10
+
 // extension reads the type and the payload of n bytes.
 func (r *valueReader) extension(n int) (any, error) {
 	typ, err := r.take("the type of an extension", 1)
@@ -63,6 +67,9 @@ func (r *valueReader) extension(n int) (any, error) {
 	}
 	x := extReader{s: payload}
 	v := x.value(r.d, int8(typ[0]))
+	if !r.d.spend(0) {
+		return nil, r.d.tooLarge("")
+	}
 	if x.fault == "" && len(x.s) > 0 {
 		x.fault = "the payload is longer than its value"
 	}
@@ -185,8 +192,9 @@ func (x *extReader) zone(d *Decoder) *time.Location {
 	if loc, ok := d.zones[id]; ok {
 		return loc
 	}
-	// LoadLocation would take these two for UTC and for the zone of this machine.
-	if id == "" || id == "Local" || len(id) > maxZoneID {
+	// LoadLocation would take the first two for UTC and for the zone of this machine,
+	// and finds the file of a zone by many other paths too.
+	if id == "" || id == "Local" || len(id) > maxZoneID || path.Clean(id) != id {
 		x.fail("the zone id is not known")
 		return time.UTC
 	}
@@ -200,6 +208,7 @@ func (x *extReader) zone(d *Decoder) *time.Location {
 		d.zones = make(map[string]*time.Location)
 	}
 	d.zones[id] = loc
+	d.memory -= zoneCost // which the caller looks at
 	return loc
 }
 

@@ -127,12 +127,13 @@ func TestSmallFramesThatStandForMuch(t *testing.T) {
 		return string(binary.BigEndian.AppendUint32([]byte("\x81\xa1a\xdd"), uint32(n)))
 	}
 	for name, params := range map[string]string{
-		"empty maps":   array(n) + strings.Repeat("\x80", n),
-		"small maps":   array(n/3) + strings.Repeat("\x81\xa0\xc0", n/3),
-		"empty arrays": array(n) + strings.Repeat("\x90", n),
-		"nulls":        array(n) + strings.Repeat("\xc0", n),
-		"integers":     array(n/2) + strings.Repeat("\xd0\x80", n/2),
-		"strings":      array(n) + strings.Repeat("\xa0", n),
+		"empty maps":                           array(n) + strings.Repeat("\x80", n),
+		"small maps":                           array(n/3) + strings.Repeat("\x81\xa0\xc0", n/3),
+		"empty arrays":                         array(n) + strings.Repeat("\x90", n),
+		"nulls":                                array(n) + strings.Repeat("\xc0", n),
+		"integers":                             array(n/2) + strings.Repeat("\xd0\x80", n/2),
+		"strings":                              array(n) + strings.Repeat("\xa0", n),
+		"lists that begin more than they hold": array(n/16) + strings.Repeat(array(n / 16)[3:], 60) + strings.Repeat("\xc0", n/16),
 	} {
 		t.Run(name, func(t *testing.T) {
 			const most = 64 << 20

@@ -270,11 +270,14 @@ func (r *valueReader) array(n, depth int) ([]any, error) {
 	if depth > MaxDepth {
 		return nil, r.errorf("lists and maps are nested more than %d deep", MaxDepth)
 	}
-	if !r.d.spend(valueCost + sliceCost) {
+	// The places of all entries are made now, so they are paid for now, and not once
+	// more with the entry: lists within lists may begin far more than they hold.
+	if !r.d.spend(valueCost + sliceCost + int64(n)*valueCost) {
 		return nil, r.d.tooLarge("")
 	}
 	list := r.d.list(n)
 	for i := range list {
+		r.d.memory += valueCost
 		var err error
 		if list[i], err = r.value(depth); err != nil {
 			return nil, err

@@ -20,6 +20,11 @@ import (
 // statement.
 func decodeValue(t testing.TB, encoded []byte) (graphmill.Value, error) {
 	t.Helper()
+	return decodeValueWithin(t, limits, encoded)
+}
+
+func decodeValueWithin(t testing.TB, limits frame.Limits, encoded []byte) (graphmill.Value, error) {
+	t.Helper()
 	params := append([]byte("\x81\xa1v"), encoded...)
 	f := frametest.EncodeResponse(graphmill.Output{Statements: []graphmill.Statement{{Query: &graphmill.Query{Text: "RETURN $v"}}}})
 	statement := frame.ResponseHeaderSize + frame.QuerySize
@@ -185,6 +190,8 @@ func TestValuesThatAreRefused(t *testing.T) {
 		"zone of this machine":         {zoned("Local"), "zone id is not known"},
 		"zone that is a path":          {zoned("../../../etc/passwd"), "zone id is not known"},
 		"zone that is a rooted path":   {zoned("/etc/localtime"), "zone id is not known"},
+		"zone by another path":         {zoned("Europe/./Paris"), "zone id is not known"},
+		"zone by a longer path":        {zoned("Europe//Paris"), "zone id is not known"},
 		"zone with a NUL":              {zoned("Europe/Paris\x00"), "zone id is not known"},
 		"zone that is long":            {zoned(strings.Repeat("E", 101)), "zone id is not known"},
 		"zone that is no UTF-8":        {zoned("\xff"), "zone id is not known"},
@@ -202,6 +209,24 @@ func TestValuesThatAreRefused(t *testing.T) {
 			require.False(t, fe.OverLimit)
 		})
 	}
+}
+
+// TestZonesArePaidFor has zones that nobody has asked for before: each is read from
+// a file, and takes a hundred times what the value takes that names it.
+func TestZonesArePaidFor(t *testing.T) {
+	zones := []byte{0x94}
+	for _, id := range []string{"Europe/Paris", "Europe/Berlin", "Europe/Rome", "Europe/Madrid"} {
+		zones = frametest.AppendExt(zones, 6, append(make([]byte, 12), id...))
+	}
+	within := limits
+	within.Decoded = 64 << 10
+	_, err := decodeValueWithin(t, within, zones)
+	require.NoError(t, err)
+	within.Decoded = 24 << 10
+	_, err = decodeValueWithin(t, within, zones)
+	var e *frame.Error
+	require.ErrorAs(t, err, &e)
+	require.True(t, e.OverLimit)
 }
 
 func FuzzValue(f *testing.F) {
