@@ -1,6 +1,7 @@
 package wasmhost
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -18,9 +19,12 @@ import (
 // An entry is a folder named by the SHA-256 of the metered module: wazero's own
 // files in it, and a file with their checksum. wazero trusts the machine code and
 // the tables that it finds, so an entry is used only if its checksum is right;
-// any other is removed and compiled anew.
+// any other is removed and compiled anew. The checksum is one for this engine: in
+// the entry of another one wazero would find nothing, and compile the module at once
+// and in this process, without any limit.
 type diskCache struct {
 	dir    string
+	engine string // see engineName
 	logger *slog.Logger
 }
 
@@ -31,8 +35,8 @@ const checksumFile = "checksum"
 const unusedAfter = 30 * 24 * time.Hour
 
 // openDiskCache makes the folder where needed, and removes what has not been
-// used for long.
-func openDiskCache(dir string, logger *slog.Logger) (*diskCache, error) {
+// used for long. It returns nil where nothing can be written to any disk.
+func openDiskCache(ctx context.Context, dir string, logger *slog.Logger) (*diskCache, error) {
 	if dir == "" {
 		return nil, nil
 	}
@@ -42,7 +46,14 @@ func openDiskCache(dir string, logger *slog.Logger) (*diskCache, error) {
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return nil, err
 	}
-	c := &diskCache{dir: dir, logger: logger}
+	name, err := engineName(ctx, dir)
+	if err != nil { // the disk may be full, or not to be written to
+		if name, err = engineName(ctx, ""); err != nil {
+			logger.Warn("compiled modules cannot be kept", "error", err)
+			return nil, nil
+		}
+	}
+	c := &diskCache{dir: dir, engine: name, logger: logger}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -54,6 +65,37 @@ func openDiskCache(dir string, logger *slog.Logger) (*diskCache, error) {
 		}
 	}
 	return c, nil
+}
+
+// engineName returns what tells the engine of this process from those that cannot
+// use its machine code: the path of the file in which it keeps that of one and the
+// same module. The path follows from the version of wazero and from what the
+// processor offers, which the data directory may have left behind on another machine.
+// The file is written to a folder within dir; "": that of temporary files.
+func engineName(ctx context.Context, dir string) (name string, err error) {
+	probe, err := os.MkdirTemp(dir, "engine-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(probe)) }()
+	const empty = "\x00asm\x01\x00\x00\x00"
+	e, err := newEngine(ctx, []byte(empty), probe)
+	if err != nil {
+		return "", err
+	}
+	if err := e.close(ctx); err != nil {
+		return "", err
+	}
+	err = filepath.WalkDir(probe, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			name, err = filepath.Rel(probe, path)
+		}
+		return err
+	})
+	if err == nil && name == "" {
+		err = errors.New("the engine keeps no machine code")
+	}
+	return name, err
 }
 
 // folder names the entry of a module.
@@ -81,7 +123,7 @@ func (c *diskCache) entry(metered []byte) string {
 		return ""
 	}
 	dir := c.folder(metered)
-	if _, err := os.Lstat(dir); err == nil && !c.sound(dir) && !c.remove(dir, "it is damaged or incomplete") {
+	if _, err := os.Lstat(dir); err == nil && !c.sound(dir) && !c.remove(dir, "it is damaged or incomplete, or of another engine") {
 		return ""
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -97,7 +139,7 @@ func (c *diskCache) sound(dir string) bool {
 	if err != nil {
 		return false
 	}
-	got, err := checksum(dir)
+	got, err := c.checksum(dir)
 	return err == nil && got == string(want)
 }
 
@@ -108,7 +150,7 @@ func (c *diskCache) seal(dir string) {
 		return
 	}
 	if !c.sound(dir) {
-		sum, err := checksum(dir)
+		sum, err := c.checksum(dir)
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, checksumFile), []byte(sum), 0o600)
 		}
@@ -140,9 +182,11 @@ func (c *diskCache) remove(dir, why string) bool {
 	return err == nil
 }
 
-// checksum hashes names and contents of all files of an entry but the checksum.
-func checksum(dir string) (string, error) {
+// checksum hashes the name of the engine, and names and contents of all files of an
+// entry but the checksum.
+func (c *diskCache) checksum(dir string) (string, error) {
 	hash := sha256.New()
+	io.WriteString(hash, c.engine+"\x00")
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || d.Name() == checksumFile {
 			return err

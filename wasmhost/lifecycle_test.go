@@ -3,6 +3,8 @@ package wasmhost_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -216,6 +218,31 @@ func TestDamagedCache(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCacheOfAnotherEngine has an entry that another version of the engine has made.
+// This one would find nothing of its own there and compile the module itself, where
+// only a process with limits may.
+func TestCacheOfAnotherEngine(t *testing.T) {
+	dir := t.TempDir()
+	worksStill(t, newHost(t, wasmhost.Config{CacheDir: dir}))
+	files := regularFiles(t, dir)
+	require.Len(t, files, 2)
+	sum, code := files[0], files[1]
+	entry := filepath.Dir(sum)
+	require.NoError(t, os.Rename(filepath.Dir(code), filepath.Join(entry, "wazero-v0.0.1-amd64-linux")))
+	content, err := os.ReadFile(filepath.Join(entry, "wazero-v0.0.1-amd64-linux", filepath.Base(code)))
+	require.NoError(t, err)
+	hash := sha256.New()
+	hash.Write([]byte("wazero-v0.0.1-amd64-linux/" + filepath.Base(code) + "\x00"))
+	hash.Write(content)
+	require.NoError(t, os.WriteFile(sum, []byte(hex.EncodeToString(hash.Sum(nil))), 0o600))
+
+	var log bytes.Buffer
+	cfg := wasmhost.Config{CacheDir: dir, Compiler: []string{"/nonexistent"}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	worksStill(t, newHost(t, cfg))
+	require.Contains(t, log.String(), "another engine")
+	require.Contains(t, log.String(), "compiled within the server", "a process was asked first")
 }
 
 func TestUnusedCacheEntriesGo(t *testing.T) {

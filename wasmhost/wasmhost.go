@@ -66,7 +66,7 @@ type Host struct {
 }
 
 // New makes a host. A CacheDir that cannot be used is an error.
-func New(_ context.Context, cfg Config) (*Host, error) {
+func New(ctx context.Context, cfg Config) (*Host, error) {
 	limits, err := cfg.Limits.withDefaults()
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func New(_ context.Context, cfg Config) (*Host, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	cache, err := openDiskCache(cfg.CacheDir, logger)
+	cache, err := openDiskCache(ctx, cfg.CacheDir, logger)
 	if err != nil {
 		return nil, fmt.Errorf("open the cache of compiled modules: %w", err)
 	}
