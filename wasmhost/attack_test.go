@@ -99,8 +99,10 @@ func TestCase22AttacksLeaveTheRestAlone(t *testing.T) {
 			var f *graphmill.Fault
 			require.ErrorAs(t, <-ended, &f)
 			require.Equal(t, c.code, f.Code, f.Text)
-			// wazero's stack grows to 50 MB before it overflows, and is copied as it grows.
-			require.Less(t, peak, int64(memoryLimit+160<<20), "memory of the process")
+			if !raceDetector { // which keeps memory of its own for every byte of the stack
+				// wazero's stack grows to 50 MB before it overflows, and is copied as it grows.
+				require.Less(t, peak, int64(memoryLimit+160<<20), "memory of the process")
+			}
 			require.Less(t, longest, 5*time.Second, "the longest of %d collections", collections)
 			require.LessOrEqual(t, i.Memory(), int64(memoryLimit))
 			require.LessOrEqual(t, lines, 10*wasmhost.DefaultLimits().LogLines)

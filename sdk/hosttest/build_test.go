@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -49,7 +50,7 @@ func readSources(t testing.TB, dir string) {
 // load makes a module ready in a host of its own.
 func load(t testing.TB, wasm []byte) *wasmhost.Module {
 	t.Helper()
-	host, err := wasmhost.New(t.Context(), wasmhost.Config{})
+	host, err := wasmhost.New(t.Context(), wasmhost.Config{Limits: wasmhost.Limits{CompileTime: 10 * time.Minute}}) // the race detector makes it slow
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, host.Close(context.Background())) })
 	module, err := host.Load(t.Context(), wasm)

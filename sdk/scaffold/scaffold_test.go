@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/mod/modfile"
@@ -49,7 +50,7 @@ func TestPluginTransformsItsSampleMessages(t *testing.T) {
 	ignored := strings.TrimPrefix(strings.TrimSpace(readFile(t, dir, ".gitignore")), "*")
 	require.ElementsMatch(t, append([]string{"people-plugin" + ignored}, plugin.Files...), filesIn(t, dir), "what is built is not ignored by git")
 
-	host, err := wasmhost.New(t.Context(), wasmhost.Config{})
+	host, err := wasmhost.New(t.Context(), wasmhost.Config{Limits: wasmhost.Limits{CompileTime: 10 * time.Minute}}) // the race detector makes it slow
 	require.NoError(t, err)
 	defer func() { require.NoError(t, host.Close(t.Context())) }()
 	wasm := []byte(readFile(t, dir, "people-plugin.wasm"))
