@@ -81,7 +81,7 @@ func TestWhereReadingStarts(t *testing.T) {
 // the stream is to read, is read: whether it came before the broker was asked for
 // the time or after.
 func TestMessageThatComesWhileATimeIsLookedForIsRead(t *testing.T) {
-	b := newBroker(t)
+	b := newFake(t)
 	topic := b.topic(1)
 	b.produce(topic, 0, "before")
 	at := time.Now().Add(time.Minute).Truncate(time.Millisecond)
