@@ -75,10 +75,13 @@ func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 			r.observed.recovered(sinkSide)
 			return executed, nil
 		}
+		f, ok := asFault(err)
+		if ok && f.Unknown {
+			r.unknownCommit(j, f) // also where nobody waits for the batch any more
+		}
 		if j.ctx.Err() != nil {
 			return graphmill.Executed{}, context.Cause(j.ctx)
 		}
-		f, ok := asFault(err)
 		if !ok {
 			return graphmill.Executed{}, fmt.Errorf("execute a batch: %w", err)
 		}
@@ -87,6 +90,18 @@ func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 		}
 		r.observed.retried(retryKindOf(f))
 	}
+}
+
+// unknownCommit counts and tells that nobody knows whether a batch is in the
+// graph.
+func (r *run) unknownCommit(j *job, f *graphmill.Fault) {
+	r.observed.unknownCommit()
+	again := "the batch is executed again"
+	if j.ctx.Err() != nil {
+		again = "the batch was given up and will be read again"
+	}
+	r.observed.news.warn("a commit may have been done; "+again+", and may be in the graph twice then",
+		"reason", f.Code, "text", describe(f), "first", positionsText(j.first))
 }
 
 // retry decides what becomes of a batch whose transaction has failed.
@@ -110,11 +125,6 @@ func (r *run) newRetry(j *job) *retry {
 // after returns when the same statements are to be tried again. An error says
 // that they are not.
 func (t *retry) after(f *graphmill.Fault) error {
-	if f.Unknown {
-		t.r.observed.unknownCommit()
-		t.r.observed.news.warn("a commit may have been done; the batch is executed again, and may be in the graph twice then",
-			"reason", f.Code, "text", describe(f), "first", positionsText(t.j.first))
-	}
 	switch {
 	case f.Class == graphmill.FaultTooBig && len(t.j.batch.Messages) > 1:
 		return &tooBig{f}

@@ -125,7 +125,6 @@ var placed = []struct {
 		"ClientError.Statement.ArgumentError",
 		"ClientError.Statement.ArithmeticError",
 		"ClientError.Statement.ConstraintVerificationFailed",
-		"ClientError.Statement.ExternalResourceFailed",
 		"ClientError.Statement.InvalidTargetDatabaseError",
 		"ClientError.Statement.NotSystemDatabaseError",
 		"ClientError.Statement.ParameterMissing",
@@ -154,7 +153,8 @@ var placed = []struct {
 	{faultDoubtful, []string{
 		"ClientError.Procedure.ProcedureCallFailed", // whatever the procedure met
 		"ClientError.Procedure.ProcedureRegistrationFailed",
-		"ClientError.Statement.EntityNotFound", // mostly deleted by another transaction meanwhile
+		"ClientError.Statement.EntityNotFound",         // mostly deleted by another transaction meanwhile
+		"ClientError.Statement.ExternalResourceFailed", // LOAD CSV: a file or an address that is away, perhaps for now
 		"ClientError.Transaction.TransactionMarkedAsFailed",
 		"ClientError.Transaction.TransactionValidationFailed",
 		"DatabaseError.Fabric.RemoteExecutionFailed",

@@ -36,6 +36,7 @@ var doubtful = []string{
 	"odd no code at all",
 	"Neo.ClientError.Statement.EntityNotFound deleted meanwhile",
 	"Neo.ClientError.Procedure.ProcedureCallFailed no answer",
+	"Neo.ClientError.Statement.ExternalResourceFailed no file",
 	"Memgraph.ClientError.MemgraphError.MemgraphError something new",
 }
 
