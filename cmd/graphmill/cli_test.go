@@ -332,7 +332,7 @@ func TestRunNeedsNoServer(t *testing.T) {
 	c := newCLI(t, "GRAPHMILL_SERVER=http://127.0.0.1:1")
 	message := `{"payload":` + quoted(t, rating) + `,"topic":"ratings","partition":2,"offset":40}` + "\n"
 	out := c.run(t, message+`{"payload":"no JSON"}`+"\n", "run", moviesFile, "--messages", "-")
-	require.Equal(t, exitDone, out.status, out.err)
+	require.Equal(t, exitFailed, out.status, "one message has failed")
 	require.Contains(t, out.out, "2 messages, 1 statement, 1 failure")
 	require.Contains(t, out.out, "ratings/2 offset 40: "+rating)
 	require.Contains(t, out.out, `{"movieId":1,"rating":4.5,"title":"Heat","userId":7}`)

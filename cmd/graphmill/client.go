@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
@@ -41,18 +43,22 @@ type client struct {
 	readTimeout time.Duration
 }
 
-// clientFlag adds --server to a command and everything below it.
+// clientFlag adds --server and --token-file to a command and everything below
+// it, and makes them settings as those of a server are.
 func (a *app) clientFlag(cmd *cobra.Command) *client {
+	c := a.newClient(cmd.PersistentFlags())
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.loadClientSettings(cmd) }
+	return c
+}
+
+// newClient adds the flags only: whoever calls it loads the settings.
+func (a *app) newClient(fs *pflag.FlagSet) *client {
 	c := &client{readTimeout: readTimeout, http: &http.Client{Transport: &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 		TLSHandshakeTimeout: 10 * time.Second,
 	}}}
-	server := a.getenv(serverVar)
-	if server == "" {
-		server = defaultServer
-	}
-	cmd.PersistentFlags().StringVar(&c.server, "server", server, "address of the server (or "+serverVar+")")
-	cmd.PersistentFlags().StringVar(&c.tokenFile, "token-file", a.getenv(tokenVar), "file that holds the token of the server (or "+tokenVar+")")
+	fs.StringVar(&c.server, "server", defaultServer, "address of the server (or "+serverVar+")")
+	fs.StringVar(&c.tokenFile, "token-file", "", "file that holds the token of the server (or "+tokenVar+")")
 	return c
 }
 
@@ -179,7 +185,7 @@ func mediaType(resp *http.Response) string {
 // base returns the server's URL without a slash at its end; host:port alone
 // means http. It may hold a password, and is printed redacted only.
 func (c *client) base() (*url.URL, error) {
-	s := c.server
+	s := cmp.Or(c.server, defaultServer) // a variable may be set, and empty
 	if !strings.Contains(s, "://") {
 		s = "http://" + s
 	}

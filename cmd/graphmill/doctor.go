@@ -75,11 +75,12 @@ line says ok, warn or fail, and what to mend; with a fail the exit status is 1.`
 	s.add(cmd.Flags())
 	s.dev.add(cmd.Flags()) // so that the settings of graphmill dev can be looked at
 	cmd.Flags().Lookup("dev-kafka-listen").Hidden = true
-	server := cmd.Flags().String("server", a.getenv(serverVar), "address of the server that runs (or "+serverVar+"; default: what --listen says)")
+	server := cmd.Flags().String("server", "", "address of the server that runs (or "+serverVar+"; default: what --listen says)")
 	out := a.outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		d := &doctor{app: a, settings: &s, server: *server}
+		d := &doctor{app: a, settings: &s}
 		settings := d.readSettings(cmd)
+		d.server = *server // flag, variable or file
 		report := diagnosis{Findings: settings}
 		table := out.format == "table"
 		if table {

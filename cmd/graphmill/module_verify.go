@@ -35,6 +35,7 @@ The limits are those of a server with default settings; --limit-... sets them as
 	var limits limitSettings
 	limits.add(cmd.Flags())
 	out := a.outputFlag(cmd)
+	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return nil } // no settings of a server are needed
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		v, err := a.verify(cmd, args[0], limits.limits())
 		if err != nil {

@@ -30,8 +30,9 @@ func TestNewPluginIsBuiltByMakeAndRunsOnItsMessages(t *testing.T) {
 	follow.Dir = c.dir
 	follow.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOPROXY=off", "HOME="+t.TempDir(), "GOCACHE="+goCache(t))
 	text, err := follow.CombinedOutput()
-	require.NoError(t, err, "%s", text)
+	require.Error(t, err, "the last message fails on purpose, and so does the last step: %s", text)
 	out = string(text)
+	require.True(t, strings.HasSuffix(out, "error: 1 of 3 messages failed\n"), out)
 	require.Contains(t, out, "3 messages, 2 statements, 1 failure")
 	require.Contains(t, out, `{"city":"London","name":"Ada","userId":7}`)
 	require.Contains(t, out, `failed: field "userId" is missing`)

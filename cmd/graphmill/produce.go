@@ -34,11 +34,7 @@ messages of one key stay in order. The topic is created if it is absent.`,
   printf '7:first\n7:second\n' | graphmill produce events --key-separator :`,
 		Args: takes("TOPIC"),
 	}
-	brokers := a.getenv(brokersVar)
-	if brokers == "" {
-		brokers = defaultBroker
-	}
-	servers := cmd.Flags().StringSlice("kafka-bootstrap-servers", strings.Split(brokers, ","), "brokers, as host:port (or "+brokersVar+")")
+	servers := cmd.Flags().StringSlice("kafka-bootstrap-servers", []string{defaultBroker}, "brokers, as host:port (or "+brokersVar+")")
 	separator := cmd.Flags().String("key-separator", "", "what parts key and payload")
 	var client clientFlags
 	client.add(cmd.Flags())
@@ -49,6 +45,12 @@ messages of one key stay in order. The topic is created if it is absent.`,
 		}
 		if *partitions < 1 && cmd.Flags().Changed("partitions") {
 			return wrongUsage("--partitions %d is not at least 1", *partitions)
+		}
+		if err := a.loadClientSettings(cmd); err != nil {
+			return err
+		}
+		if len(*servers) == 0 { // a variable may be set, and empty
+			*servers = []string{defaultBroker}
 		}
 		settings, notes, err := client.settings(a)
 		if err != nil {

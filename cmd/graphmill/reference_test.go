@@ -42,6 +42,10 @@ func writeReference(b *bytes.Buffer, cmd *cobra.Command) {
 	if text == "" {
 		text = cmd.Short + "."
 	}
+	if cmd.IsAdditionalHelpTopicCommand() {
+		fmt.Fprintf(b, "```\n%s\n```\n", text)
+		return
+	}
 	fmt.Fprintf(b, "%s\n\n```\n%s\n```\n", text, cmd.UseLine())
 	if cmd.Example != "" {
 		fmt.Fprintf(b, "\n```sh\n%s\n```\n", unindent(cmd.Example))

@@ -48,15 +48,20 @@ func (a *app) lookupEnv(name string) (value string, ok bool) {
 	return "", false
 }
 
-// onTerminal tells whether standard output is read by a person.
-func (a *app) onTerminal() bool {
+// terminal is standard output where it is a terminal, else nil.
+func (a *app) terminal() *os.File {
 	out := a.out
 	if c, ok := out.(*checkedWriter); ok {
 		out = c.w
 	}
-	f, ok := out.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
 }
+
+// onTerminal tells whether standard output is read by a person.
+func (a *app) onTerminal() bool { return a.terminal() != nil }
 
 // run carries out one command line and returns the exit status.
 func (a *app) run(ctx context.Context, args []string) int {
@@ -198,11 +203,52 @@ come back in a graph database in one transaction, and only then acknowledges.`,
 	add("server", a.serveCommand(), a.devCommand())
 	add("client", a.moduleCommand(), a.streamCommand(), a.eventsCommand(), a.produceCommand())
 	add("author", a.newCommand(), a.runCommand())
-	root.AddCommand(a.doctorCommand(), a.versionCommand(), a.compileCommand())
+	root.AddCommand(a.doctorCommand(), a.versionCommand(), a.compileCommand(), exitStatusTopic())
+	root.SetUsageTemplate(wrappedUsage(root.UsageTemplate(), a.helpWidth()))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	complete(root)
 	return root
+}
+
+// Columns of the help. Beyond the larger one lines are hard to read.
+const (
+	minHelpWidth = 80
+	maxHelpWidth = 100
+)
+
+// helpWidth is how wide the help may be.
+func (a *app) helpWidth() int {
+	if f := a.terminal(); f != nil {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return min(max(width, minHelpWidth), maxHelpWidth)
+		}
+	}
+	return maxHelpWidth
+}
+
+// wrappedUsage makes cobra's template of a command's usage break the lines of
+// flags, which it leaves as long as they are.
+func wrappedUsage(template string, width int) string {
+	return strings.ReplaceAll(template, ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", width))
+}
+
+// exitStatusTopic is a page of the help: cobra lists a command that does nothing
+// as a further topic.
+func exitStatusTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "exit-status",
+		Short: "What the exit status says",
+		Long: `0  done, and all went well
+1  failed: what was asked for could not be done, or not all of it, or it found
+   something that has failed. A message that fails in run or stream check, a
+   stream that has failed when it is started, a difference from the --golden file
+   and a fail of doctor are such
+2  wrong usage: flags, arguments, variables or graphmill.yaml; nothing was done
+
+What is asked for stands on standard output, also with status 1; errors and
+warnings on standard error. Scripts may rely on both.`,
+	}
 }
 
 // complete gives every command what cobra leaves to chance: a group without a

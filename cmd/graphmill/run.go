@@ -36,8 +36,9 @@ need be key or key_base64, topic, partition, offset, timestamp, headers. "-" is
 standard input.
 
 With --golden the statements and failures are compared with those of a file, and
-a difference is a failure: a test for plugins. --update writes the file.`,
-		Example: `  echo '{"payload": "{\"userId\": 7, \"movieId\": 1, \"rating\": 5, \"title\": \"Heat\"}"}' > ratings.jsonl
+a difference is a failure: a test for plugins. --update writes the file. Without
+--golden a message that fails is one: the exit status is 1.`,
+		Example: `  echo '{"payload": "{\"userId\": 7, \"movieId\": 1, \"rating\": 5}"}' > ratings.jsonl
   graphmill run bin/plugins/movies.wasm --messages ratings.jsonl
 
   graphmill run cypher.event --messages clicks.jsonl \
@@ -46,7 +47,7 @@ a difference is a failure: a test for plugins. --update writes the file.`,
   graphmill run plugin.wasm --messages in.jsonl --golden want.json`,
 		Args: takes("MODULE_OR_FILE"),
 	}
-	c := a.clientFlag(cmd)
+	c := a.newClient(cmd.Flags())
 	fs := cmd.Flags()
 	file := fs.String("messages", "", "file of messages, one JSON a line; - is standard input")
 	golden := fs.String("golden", "", "file with the statements to expect")
@@ -67,6 +68,11 @@ a difference is a failure: a test for plugins. --update writes the file.`,
 		if err != nil {
 			return err
 		}
+		if target.file == "" {
+			if err := a.loadClientSettings(cmd); err != nil {
+				return err
+			}
+		}
 		req := api.RunRequest{}
 		if req.Settings, err = settings.read(); err != nil {
 			return err
@@ -81,10 +87,13 @@ a difference is a failure: a test for plugins. --update writes the file.`,
 		if *golden != "" {
 			return a.compareGolden(*golden, *update, res)
 		}
-		return out.print(res, func(w io.Writer) error {
+		if err := out.print(res, func(w io.Writer) error {
 			printRun(w, req.Messages, res)
 			return nil
-		})
+		}); err != nil {
+			return err
+		}
+		return messagesFailed(len(req.Messages), res.Failures)
 	}
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -78,13 +79,13 @@ func (s *serveSettings) add(fs *pflag.FlagSet) {
 	fs.Var(newOneOf(&s.logLevel, "info", "debug", "warn", "error"), "log-level", "what is logged")
 }
 
-// settingNames lists every setting, those of dev too.
+// settingNames lists every setting, those of dev and of other commands too.
 func settingNames() []string {
 	var s serveSettings
 	fs := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	s.add(fs)
 	s.dev.add(fs)
-	var names []string
+	names := slices.DeleteFunc(slices.Clone(clientSettings), func(name string) bool { return fs.Lookup(name) != nil })
 	fs.VisitAll(func(f *pflag.Flag) {
 		if f.Name != "config" {
 			names = append(names, f.Name)
@@ -102,7 +103,8 @@ runs the streams that are to run, also after a restart. SIGINT or SIGTERM ends i
 once the batches under way are in the graph; a second one ends it at once.
 
 Every setting is a flag, or a variable (--data-dir is GRAPHMILL_DATA_DIR), or a
-line of graphmill.yaml (data-dir: ...), in this order.`,
+line of graphmill.yaml (data-dir: ...), in this order. The commands that work with
+a server read the same file: its lines server and token-file are theirs.`,
 		Example: `  graphmill serve --graph-uri bolt://127.0.0.1:7687 --graph-user neo4j \
       --graph-password-file password.txt --kafka-bootstrap-servers 127.0.0.1:9092
 

@@ -14,6 +14,7 @@ import (
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/env/v2"
 	"github.com/knadh/koanf/v2"
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	yamldoc "go.yaml.in/yaml/v3"
 
@@ -27,8 +28,8 @@ const (
 	secretPrefix = varPrefix + "SECRET_" // values for references, not settings
 )
 
-// otherVars are variables of this program that are no settings of a server.
-var otherVars = []string{serverVar, configVar}
+// clientSettings are settings of the commands that work with a server or a broker.
+var clientSettings = []string{"server", "token-file", "kafka-bootstrap-servers"}
 
 // loadSettings fills the flags that the command line has not set, from the
 // environment, else from the settings file; what is in neither keeps its
@@ -72,6 +73,23 @@ func loadSettings(flags *pflag.FlagSet, known []string, config string, environ [
 	return warnings, err
 }
 
+// loadClientSettings does so for a command that works with a server or a broker:
+// it takes those of its settings that the command has, and shares environment
+// and file with the server. GRAPHMILL_CONFIG names another file.
+func (a *app) loadClientSettings(cmd *cobra.Command) error {
+	flags := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
+	for _, name := range clientSettings {
+		if f := cmd.Flags().Lookup(name); f != nil {
+			flags.AddFlag(f)
+		}
+	}
+	warnings, err := loadSettings(flags, settingNames(), a.getenv(configVar), a.environ)
+	for _, w := range warnings {
+		fmt.Fprintf(a.err, "warning: %s\n", w)
+	}
+	return err
+}
+
 func readEnvironment(known, environ []string) (*koanf.Koanf, []string, error) {
 	names := map[string]string{} // of variables, to their settings
 	for _, k := range known {
@@ -84,9 +102,9 @@ func readEnvironment(known, environ []string) (*koanf.Koanf, []string, error) {
 		EnvironFunc: func() []string { return environ },
 		TransformFunc: func(name, value string) (string, any) {
 			setting, ok := names[name]
-			if !ok && !slices.Contains(otherVars, name) && !strings.HasPrefix(name, secretPrefix) {
+			if !ok && name != configVar && !strings.HasPrefix(name, secretPrefix) {
 				text := fmt.Sprintf("the variable %s is no setting", name)
-				if near := graphmill.Nearest(name, append(slices.Sorted(maps.Keys(names)), otherVars...)); near != "" {
+				if near := graphmill.Nearest(name, append(slices.Sorted(maps.Keys(names)), configVar)); near != "" {
 					text += fmt.Sprintf("; did you mean %s?", near)
 				}
 				warnings = append(warnings, text)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,7 +19,8 @@ func (a *app) streamCheckCommand(c *client) *cobra.Command {
 		Short: "Show the statements that a stream would execute",
 		Long: `Reads live messages beside the stream, from where a start would begin, passes them
 through the transformation and shows what comes back. Nothing is executed and no
-position moves, whether the stream runs or not.`,
+position moves, whether the stream runs or not. Where a message fails the exit status
+is 1; a topic in which nothing is found in time is no failure.`,
 		Example: `  graphmill stream check ratings
   graphmill stream check ratings --batch-limit 3 --from earliest`,
 		Args: takes("NAME"),
@@ -43,7 +45,7 @@ position moves, whether the stream runs or not.`,
 		if err != nil {
 			return err
 		}
-		return out.print(checked, func(w io.Writer) error {
+		if err := out.print(checked, func(w io.Writer) error {
 			if len(checked.Batches) == 0 {
 				fmt.Fprintf(w, "no message within %s; see earlier ones: graphmill stream check %s --from earliest\n", timeout, args[0])
 			}
@@ -56,9 +58,31 @@ position moves, whether the stream runs or not.`,
 				printOutcome(w, b.RawMessages, b.Statements, b.Failures)
 			}
 			return nil
-		})
+		}); err != nil {
+			return err
+		}
+		messages, failures := 0, []api.Failure(nil)
+		for _, b := range checked.Batches {
+			messages += len(b.RawMessages)
+			failures = append(failures, b.Failures...)
+		}
+		return messagesFailed(messages, failures)
 	}
 	return cmd
+}
+
+// messagesFailed is the error of a trial in which not all went well; what failed
+// has been shown. nil: all went well.
+func messagesFailed(messages int, failures []api.Failure) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	for _, f := range failures {
+		if f.Message == nil {
+			return errors.New("a batch as a whole failed")
+		}
+	}
+	return fmt.Errorf("%d of %s failed", len(failures), count(messages, "message", "messages"))
 }
 
 // printOutcome shows each message with what was made of it, in order.
