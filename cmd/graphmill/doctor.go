@@ -64,11 +64,20 @@ func (a *app) doctorCommand() *cobra.Command {
 		Long: `Takes the settings of graphmill serve, from flags, variables and graphmill.yaml, and
 looks at everything that a server with them would need: the settings themselves, the
 data directory, the ready modules, the brokers, the database or the ledger, and the
-server that runs already, if there is one, with its streams. It changes nothing. Each
-line says ok, warn or fail, and what to mend; with a fail the exit status is 1.`,
+server that runs already, if there is one, with its streams. It changes nothing: a
+folder that tells whether another can be made there is removed at once. Each line
+says ok, warn or fail, and what to mend; with a fail the exit status is 1.
+
+Brokers are asked without TLS and without a login, unless --stream names a stream
+of the running server, whose brokers are asked with its configs, or --kafka-config
+and --kafka-credential give them. Secrets and files of --secrets-dir stand for
+themselves; what else is secret in a definition no server tells: give it again.`,
 		Example: `  graphmill doctor --graph-uri bolt://127.0.0.1:7687 --graph-user neo4j \
       --graph-password-file password.txt --kafka-bootstrap-servers 127.0.0.1:9092
-  graphmill doctor --server http://127.0.0.1:7480 -o json`,
+  graphmill doctor --server http://127.0.0.1:7480 -o json
+
+  # can a stream's brokers be reached, with its TLS and its login?
+  graphmill doctor --stream ratings --kafka-credential sasl.password=@password.txt`,
 		Args: takes(),
 	}
 	var s serveSettings
@@ -76,9 +85,12 @@ line says ok, warn or fail, and what to mend; with a fail the exit status is 1.`
 	s.dev.add(cmd.Flags()) // so that the settings of graphmill dev can be looked at
 	cmd.Flags().Lookup("dev-kafka-listen").Hidden = true
 	server := cmd.Flags().String("server", "", "address of the server that runs (or "+serverVar+"; default: what --listen says)")
+	stream := cmd.Flags().String("stream", "", "a stream of the server that runs, whose brokers are to be asked with its configs")
+	var client clientFlags
+	client.addNamed(cmd.Flags(), "kafka-")
 	out := a.outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		d := &doctor{app: a, settings: &s}
+		d := &doctor{app: a, settings: &s, stream: *stream, client: &client}
 		settings := d.readSettings(cmd)
 		d.server = *server // flag, variable or file
 		report := diagnosis{Findings: settings}
@@ -122,6 +134,8 @@ type doctor struct {
 	app      *app
 	settings *serveSettings
 	server   string // empty: what --listen says
+	stream   string // whose brokers are asked; empty: those of the settings
+	client   *clientFlags
 }
 
 // examination is a check that is under way.
@@ -151,23 +165,14 @@ func (d *doctor) examine(ctx context.Context) []examination {
 }
 
 func (d *doctor) checks() []check {
-	s := d.settings
-	checks := []check{
+	return []check{
 		{"data directory", func(context.Context) []finding { return d.dataDir() }},
 		{"files of secrets", func(context.Context) []finding { return d.secretFiles() }},
 		{"ready modules", func(context.Context) []finding { return d.plugins() }},
+		{"brokers", d.brokers},
+		{"statements", d.sink},
+		{"server", d.runningServer},
 	}
-	if len(s.kafkaServers) == 0 {
-		checks = append(checks, check{"brokers", func(context.Context) []finding {
-			return []finding{warn("give --kafka-bootstrap-servers HOST:PORT", "no default brokers are set: each stream has to name its own")}
-		}})
-	} else {
-		checks = append(checks, check{"brokers", d.brokers})
-	}
-	return append(checks,
-		check{"statements", d.sink},
-		check{"server", d.runningServer},
-	)
 }
 
 func printFindings(w io.Writer, findings []finding) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +17,6 @@ import (
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
 	"github.com/graphmill/graphmill/server/graph"
-	"github.com/graphmill/graphmill/sources/kafka"
 )
 
 // Bounds beyond which the doctor warns.
@@ -27,6 +25,8 @@ const (
 	muchSkew   = 5 * time.Second // between the clocks
 	manyShown  = 20              // streams with trouble
 	groupOther = 0o077           // permissions of others
+
+	catalogFile = "catalog.db" // of a data directory
 )
 
 // readSettings loads the settings as serve does, and tells what serve would
@@ -68,10 +68,12 @@ func (d *doctor) dataDir() []finding {
 	case errors.Is(err, fs.ErrNotExist):
 		parent, err := existingParent(dir)
 		if err == nil {
-			err = mayWrite(parent)
+			if err = tryFolder(parent); err != nil {
+				err = fmt.Errorf("nothing can be made in %s (%w)", parent, rootCause(err))
+			}
 		}
 		if err != nil {
-			return []finding{fail(chooseOther, "%s is not there, and cannot be made: %s", dir, rootCause(err))}
+			return []finding{fail(chooseOther, "%s is not there, and cannot be made: %s", dir, err)}
 		}
 		return append([]finding{ok("%s is not there yet; a server makes it", dir)}, space(parent)...)
 	case err != nil:
@@ -79,17 +81,20 @@ func (d *doctor) dataDir() []finding {
 	case !info.IsDir():
 		return []finding{fail(chooseOther, "%s is no folder", dir)}
 	}
+	owner, mine := ownedByUs(info)
 	var findings []finding
-	if err := mayWrite(dir); err != nil {
-		findings = append(findings, fail("let the server's user own it, or run as the user who does", "%s cannot be written: %s", dir, rootCause(err)))
+	if err := tryFolder(dir); err != nil {
+		next := chooseOther
+		if !mine {
+			next = fmt.Sprintf("run the server as %s, or %s", owner, chooseOther)
+		}
+		findings = append(findings, fail(next, "%s cannot be written: %s", dir, rootCause(err)))
+	} else if !mine {
+		findings = append(findings, warn(fmt.Sprintf("run the server as %s, %s, or make it yours: chown -R %s %s", owner, chooseOther, ourName(), dir),
+			"%s belongs to the user %s, not to the one who asks", dir, owner))
 	}
-	if owner, mine := ownedByUs(info); !mine {
-		findings = append(findings, warn("chown it to the user that runs the server", "%s belongs to the user %s, not to the one who asks", dir, owner))
-	}
-	if info.Mode().Perm()&groupOther != 0 {
-		findings = append(findings, warn("chmod 700 "+dir, "others on this machine may look into %s (mode %#o)", dir, info.Mode().Perm()))
-	}
-	inUse, err := isLocked(filepath.Join(dir, "catalog.db"))
+	findings = append(findings, modeFindings(dir, info, mine)...)
+	inUse, err := isLocked(filepath.Join(dir, catalogFile))
 	switch {
 	case err != nil:
 		findings = append(findings, fail("", "the catalog in %s cannot be read: %s", dir, rootCause(err)))
@@ -100,6 +105,32 @@ func (d *doctor) dataDir() []finding {
 		findings = append(findings, ok("%s can be used", dir))
 	}
 	return append(findings, space(dir)...)
+}
+
+// modeFindings tells of a folder into which others may look. Only one that is
+// used for nothing else may be closed to them: /tmp may not.
+func modeFindings(dir string, info fs.FileInfo, mine bool) []finding {
+	if info.Mode().Perm()&groupOther == 0 {
+		return nil
+	}
+	next := "choose a folder of its own with --data-dir"
+	files, err := os.ReadDir(dir)
+	own := err == nil && (len(files) == 0 || slices.ContainsFunc(files, func(f fs.DirEntry) bool { return f.Name() == catalogFile }))
+	if mine && own {
+		next = "chmod 700 " + dir
+	}
+	return []finding{warn(next, "others on this machine may look into %s (mode %#o)", dir, info.Mode().Perm())}
+}
+
+// tryFolder tells why nothing can be made in a folder, by making a folder in it
+// and removing it: what the permissions say is not all, with file systems that
+// are read-only, full, remote, or the kernel's own.
+func tryFolder(dir string) error {
+	made, err := os.MkdirTemp(dir, ".graphmill-doctor-")
+	if err != nil {
+		return err
+	}
+	return os.Remove(made)
 }
 
 func existingParent(dir string) (string, error) {
@@ -186,67 +217,6 @@ func (d *doctor) plugins() []finding {
 	return []finding{ok("%s in %s", strings.Join(names, ", "), dir)}
 }
 
-// brokers asks each address by itself, and the addresses that they give out for
-// the cluster: a client that gets in by one has to reach all of them.
-func (d *doctor) brokers(ctx context.Context) []finding {
-	// What is no address has been told among the settings. It may hold a
-	// password, and is not repeated.
-	asked := slices.DeleteFunc(slices.Clone(d.settings.kafkaServers), func(address string) bool {
-		return graphmill.ValidateBroker("kafka_bootstrap_servers", address) != nil
-	})
-	facts := diagnoseAll(ctx, asked)
-	var others []string
-	for _, f := range facts {
-		for _, a := range f.Advertised {
-			if !slices.Contains(asked, a) && !slices.Contains(others, a) {
-				others = append(others, a)
-			}
-		}
-	}
-	var findings []finding
-	for _, f := range facts {
-		findings = append(findings, brokerFinding(f))
-	}
-	for _, f := range diagnoseAll(ctx, others) {
-		if f.Fault != nil {
-			findings = append(findings, fail("set the broker's advertised listener to an address that can be reached from here",
-				"%s, which the brokers give out as an address of theirs: %s", f.Address, faultText(f.Fault)))
-			continue
-		}
-		findings = append(findings, brokerFinding(f))
-	}
-	return findings
-}
-
-// diagnoseAll asks addresses at once, and returns in their order.
-func diagnoseAll(ctx context.Context, addresses []string) []kafka.BrokerFacts {
-	answers := make([]chan kafka.BrokerFacts, len(addresses))
-	for i, address := range addresses {
-		answers[i] = make(chan kafka.BrokerFacts, 1)
-		go func() { answers[i] <- kafka.Diagnose(ctx, address) }()
-	}
-	facts := make([]kafka.BrokerFacts, len(addresses))
-	for i := range answers {
-		facts[i] = <-answers[i]
-	}
-	return facts
-}
-
-func brokerFinding(f kafka.BrokerFacts) finding {
-	switch {
-	case f.Fault != nil:
-		return fail(f.Fault.Next, "%s: %s", f.Address, faultText(f.Fault))
-	case f.TLS:
-		return warn("streams need the config security.protocol ssl or sasl_ssl", "%s wants TLS; more cannot be asked without a stream's settings", f.Address)
-	case f.Login:
-		return warn("streams need the configs security.protocol, sasl.mechanism and sasl.username, and the credential sasl.password",
-			"%s wants a login; more cannot be asked without a stream's settings", f.Address)
-	case !f.TopicIDs:
-		return warn("", "%s answers (protocol of Kafka %s); it has no topic ids, so a topic that is deleted and made anew is noticed only where its offsets are out of range", f.Address, f.Version)
-	}
-	return ok("%s answers (protocol of Kafka %s); brokers of the cluster: %s", f.Address, f.Version, strings.Join(f.Advertised, ", "))
-}
-
 // sink looks at where the statements go.
 func (d *doctor) sink(ctx context.Context) []finding {
 	g := &d.settings.graph
@@ -270,7 +240,7 @@ func (d *doctor) sink(ctx context.Context) []finding {
 	var fault *graphmill.Fault
 	switch {
 	case ctx.Err() != nil:
-		return []finding{fail(see, "%s does not answer within %s", name, checkLimit)}
+		return []finding{silentFinding(name, connects(ctx, g.address()))}
 	case errors.As(err, &fault) && fault.Outage:
 		return []finding{fail(see, "%s", faultText(fault))}
 	case err != nil:
@@ -321,63 +291,8 @@ func ledgerFinding(file string) finding {
 		return fail("", "the ledger %s: %s", file, rootCause(err))
 	}
 	dir := filepath.Dir(file)
-	if err := mayWrite(dir); err != nil {
+	if err := tryFolder(dir); err != nil {
 		return fail("make the folder, or name another file", "the ledger %s is not there, and cannot be made: %s", file, rootCause(err))
 	}
 	return ok("the ledger %s is not there yet; a server makes it", file)
-}
-
-// runningServer asks the server that runs, if one does, for its streams.
-func (d *doctor) runningServer(ctx context.Context) []finding {
-	c := &client{
-		server: d.server, tokenFile: d.settings.tokenFile, readTimeout: checkLimit,
-		http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
-	}
-	named := c.server != ""
-	if !named {
-		c.server = d.settings.listen
-	}
-	var list api.Streams
-	err := c.call(ctx, http.MethodGet, apiPath("streams"), nil, &list)
-	switch {
-	case err == nil:
-		return streamFindings(c.server, list.Streams)
-	case graphmill.KindOf(err) == graphmill.KindUnavailable && !named && asProblem(err) == nil:
-		return []finding{ok("none runs at %s", c.server)}
-	case ctx.Err() != nil:
-		return []finding{fail("see whether it is overloaded", "the server at %s does not answer within %s", c.server, checkLimit)}
-	}
-	return []finding{failed(err)}
-}
-
-func streamFindings(server string, streams []api.Stream) []finding {
-	counts := map[graphmill.State]int{}
-	var trouble []finding
-	for _, s := range streams {
-		counts[s.State]++
-		r := s.Reason
-		if r == nil {
-			continue
-		}
-		f := warn(r.NextStep, "stream %s is %s, %s: %s", s.Name, s.State, r.Code, r.Text)
-		if s.State == graphmill.StateFailed {
-			f.Result = isFail
-		}
-		trouble = append(trouble, f)
-	}
-	states := make([]string, 0, len(counts))
-	for state, n := range counts {
-		states = append(states, fmt.Sprintf("%d %s", n, state))
-	}
-	slices.Sort(states)
-	text := "no streams"
-	if len(streams) > 0 {
-		text = count(len(streams), "stream", "streams") + ": " + strings.Join(states, ", ")
-	}
-	findings := []finding{ok("the server at %s answers; %s", server, text)}
-	if len(trouble) > manyShown {
-		more := len(trouble) - manyShown
-		trouble = append(trouble[:manyShown], warn("graphmill stream list shows all", "%s more with trouble", count(more, "stream", "streams")))
-	}
-	return append(findings, trouble...)
 }

@@ -31,7 +31,7 @@ func examined(t *testing.T, dir string, args ...string) (int, []string) {
 	t.Chdir(dir)
 	var out, errs bytes.Buffer
 	a := &app{in: strings.NewReader(""), out: &out, err: &errs}
-	status := a.run(t.Context(), append([]string{"doctor", "--listen", "127.0.0.1:1", "-o", "json"}, args...))
+	status := a.run(t.Context(), append([]string{"doctor", "--listen", unusedAddress(t), "-o", "json"}, args...))
 	var d diagnosis
 	require.NoError(t, json.Unmarshal(out.Bytes(), &d), "%s%s", &out, &errs)
 	var found []string
@@ -212,7 +212,57 @@ func TestDoctorTellsWhatToMend(t *testing.T) {
 			func(t *testing.T, dir string) []string {
 				return []string{"--graph-uri", "ledger:l", "--server", nobody}
 			}, 1,
-			[]string{"fail server: no server is reached at http://" + nobody},
+			[]string{"fail server: no server is reached at http://" + nobody, "is free to listen on"},
+		},
+		"a data directory where none can be": {
+			func(t *testing.T, dir string) []string {
+				if _, err := os.Stat("/proc/self"); err != nil {
+					t.Skip("no folder that takes nothing, not even from root")
+				}
+				return []string{"--graph-uri", "ledger:/proc/l", "--data-dir", "/proc/graphmill/data"}
+			}, 1,
+			[]string{"fail data directory: /proc/graphmill/data is not there, and cannot be made: nothing can be made in /proc", "fail statements: the ledger /proc/l"},
+		},
+		"another program listens where the server is to": {
+			func(t *testing.T, dir string) []string {
+				return []string{"--graph-uri", "ledger:l", "--listen", tlsListener(t), "--server", nobody}
+			}, 1,
+			[]string{"fail server: no server is reached", "fail server: another program listens on "},
+		},
+		"all take connections and say nothing": {
+			func(t *testing.T, dir string) []string {
+				silent := silentListener(t)
+				return []string{"--graph-uri", "bolt://" + silent, "--kafka-bootstrap-servers", silent, "--listen", silent}
+			}, 1,
+			[]string{
+				"takes the connection, and then answers nothing", "fail statements: the database at bolt://", " takes the connection, and answers nothing within",
+				"fail server: the server at 127.0.0.1:",
+			},
+		},
+		"a broker with the login that is given": {
+			func(t *testing.T, dir string) []string {
+				require.NoError(t, os.WriteFile("password", []byte("hunter2-planted\n"), 0o600))
+				return append([]string{"--graph-uri", "ledger:l", "--kafka-credential", "sasl.password=@password"}, loginBroker(t)...)
+			}, 0,
+			[]string{"ok brokers: 127.0.0.1:", "warn brokers: configs: security.protocol is sasl_plaintext"},
+		},
+		"a broker with a wrong login": {
+			func(t *testing.T, dir string) []string {
+				return append([]string{"--graph-uri", "ledger:l", "--kafka-credential", "sasl.password=hunter2-another"}, loginBroker(t)...)
+			}, 1,
+			[]string{"fail brokers: 127.0.0.1:"},
+		},
+		"a secret that is not there": {
+			func(t *testing.T, dir string) []string {
+				return append([]string{"--graph-uri", "ledger:l", "--kafka-credential", "sasl.password=secret:absent"}, loginBroker(t)...)
+			}, 1,
+			[]string{`fail brokers: credentials: sasl.password: there is no secret "absent"`},
+		},
+		"a stream without a server that knows it": {
+			func(t *testing.T, dir string) []string {
+				return []string{"--graph-uri", "ledger:l", "--stream", "ratings"}
+			}, 1,
+			[]string{"fail brokers: ask the server for the stream ratings: no server is reached"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,6 +278,72 @@ func TestDoctorTellsWhatToMend(t *testing.T) {
 			require.Less(t, time.Since(began), checkLimit+10*time.Second)
 		})
 	}
+}
+
+// silentListener takes connections, as the system does for it, and says nothing.
+func silentListener(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
+}
+
+// loginBroker starts a broker that wants a login, and returns the flags that name
+// it, without the password.
+func loginBroker(t *testing.T) []string {
+	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.EnableSASL(), kfake.Superuser("PLAIN", "loader", "hunter2-planted"))
+	require.NoError(t, err)
+	t.Cleanup(broker.Close)
+	return []string{
+		"--kafka-bootstrap-servers", broker.ListenAddrs()[0], "--kafka-config", "security.protocol=sasl_plaintext",
+		"--kafka-config", "sasl.mechanism=PLAIN", "--kafka-config", "sasl.username=loader",
+	}
+}
+
+func TestDoctorNeverClosesAFolderOfOthers(t *testing.T) {
+	foreign := t.TempDir()
+	require.NoError(t, os.Chmod(foreign, 0o755))
+	if os.Geteuid() != 0 {
+		foreign = "/usr"
+	} else {
+		require.NoError(t, os.Chown(foreign, 54321, 54321))
+	}
+	shared := t.TempDir() // as /tmp
+	require.NoError(t, os.Chmod(shared, 0o777))
+	require.NoError(t, os.WriteFile(filepath.Join(shared, "notes.txt"), nil, 0o600))
+	for dir, next := range map[string]string{foreign: "choose another folder with --data-dir", shared: "choose a folder of its own with --data-dir"} {
+		d := &doctor{settings: &serveSettings{dataDir: dir}}
+		var all strings.Builder
+		printFindings(&all, d.dataDir())
+		require.Contains(t, all.String(), next)
+		require.NotContains(t, all.String(), "chmod")
+		left, err := filepath.Glob(filepath.Join(dir, ".graphmill*"))
+		require.NoError(t, err)
+		require.Empty(t, left, "nothing is left behind")
+	}
+}
+
+func TestDoctorAsksTheBrokersOfAStream(t *testing.T) {
+	c := newCLI(t, "GRAPHMILL_SECRET_KAFKA=hunter2-planted")
+	p := c.dev(t)
+	login := loginBroker(t)
+	create := []string{"--no-check", "--topics", "t", "--transform", "absent", "--bootstrap-servers", login[1]}
+	for _, entry := range []string{login[3], login[5], login[7]} {
+		create = append(create, "--config", entry)
+	}
+	c.must(t, append([]string{"stream", "create", "referring", "--credential", "sasl.password=secret:kafka"}, create...)...)
+	c.must(t, append([]string{"stream", "create", "sealed", "--credential", "sasl.password=hunter2-planted"}, create...)...)
+
+	doctor := []string{"doctor", "--graph-uri", "ledger:" + filepath.Join(c.dir, "l"), "--stream"}
+	require.Contains(t, c.must(t, append(doctor, "referring")...), "ok    brokers           "+login[1]+" answers")
+	hidden := c.run(t, "", append(doctor, "sealed")...)
+	require.Equal(t, exitFailed, hidden.status)
+	require.Contains(t, hidden.out, "next: give them again: --kafka-credential sasl.password=@FILE")
+	c.must(t, append(doctor, "sealed", "--kafka-credential", "sasl.password=secret:kafka")...)
+	absent := c.run(t, "", append(doctor, "refering")...)
+	require.Equal(t, exitFailed, absent.status)
+	require.Contains(t, absent.out, "referring", "the nearest one is named")
+	p.stop(t)
 }
 
 func unusedAddress(t *testing.T) string {

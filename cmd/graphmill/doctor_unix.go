@@ -35,6 +35,15 @@ func ownedByUs(info fs.FileInfo) (owner string, mine bool) {
 	return owner, false
 }
 
+// ourName is the name of the user who asks, or the number.
+func ourName() string {
+	id := strconv.Itoa(os.Geteuid())
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return id
+}
+
 // freeSpace returns the bytes that may be written to the disk of a folder.
 func freeSpace(dir string) (int64, error) {
 	var st unix.Statfs_t

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
+	"net"
 	"net/url"
 	"strings"
 
@@ -78,6 +80,15 @@ func (g *graphSettings) describe() string {
 		name += ", " + g.database
 	}
 	return name
+}
+
+// address is the host:port of the database, or "".
+func (g *graphSettings) address() string {
+	u, err := url.Parse(g.uri)
+	if err != nil || u.Hostname() == "" {
+		return ""
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "7687"))
 }
 
 // asFlagOf tells an error of a setting as wrong usage; any other stays.

@@ -18,27 +18,28 @@ import (
 	"github.com/graphmill/graphmill"
 )
 
-// BrokerFacts is what one address says of itself when it is asked without TLS
-// and without a login.
+// BrokerFacts is what one address says of itself.
 type BrokerFacts struct {
 	Address string
 
 	Version    string   // the release that its API versions fit best; empty: it did not answer
 	TopicIDs   bool     // it tells a topic from one of the same name that was there before
 	Advertised []string // host:port that it gives out for the brokers of the cluster, sorted
-	TLS        bool     // it speaks TLS at this address
-	Login      bool     // it answers, and wants a login before anything else
+	TLS        bool     // it speaks TLS at this address, and no TLS was configured
+	Login      bool     // it answers, wants a login before anything else, and none was configured
 
 	// Fault is why it could not be asked all of it; nil where TLS or Login is
-	// set, which are matters of a stream's settings.
+	// set, which are matters of a stream's settings. Beside the codes of streams
+	// there are "broker_silent" (it takes connections, and does not answer) and
+	// "no_broker" (it answers, and not as a broker does).
 	Fault *graphmill.Fault
 }
 
-// Diagnose asks one address of a broker what it is, until ctx ends. It changes
-// nothing there.
-func Diagnose(ctx context.Context, address string) BrokerFacts {
+// Diagnose asks one address of a broker what it is, until ctx ends, with the TLS
+// and the login of client. It changes nothing there.
+func Diagnose(ctx context.Context, address string, client ClientSettings) BrokerFacts {
 	facts := BrokerFacts{Address: address}
-	cfg := Config{Brokers: []string{address}, Topics: []string{"none"}}.withDefaults()
+	cfg := Config{Brokers: []string{address}, Topics: []string{"none"}, Client: client}.withDefaults()
 	if err := cfg.validate(); err != nil {
 		facts.Fault = ends("invalid", err.Error(), "", nil)
 		return facts
@@ -59,27 +60,47 @@ func Diagnose(ctx context.Context, address string) BrokerFacts {
 		if err := facts.askVersions(ctx, seed); err != nil {
 			facts.Fault = links.fault("ask the broker for its version", err)
 		}
+	case greeting.answered.Load() && client.security.mechanism == "" && closedOrRefused(err):
+		facts.Login = true
 	case greeting.answered.Load():
-		if facts.Login = closedOrRefused(err); !facts.Login {
-			facts.Fault = links.fault("ask the broker for the cluster", err)
-		}
+		facts.Fault = links.fault("ask the broker for the cluster", err)
+	case client.security.tls == nil && offersTLS(ctx, address):
+		facts.TLS = true
 	default:
-		if facts.TLS = offersTLS(ctx, address); !facts.TLS {
-			facts.Fault = links.fault("ask the broker for the cluster", err)
-		}
+		facts.Fault = greeting.fault(ctx, address, links.fault("ask the broker for the cluster", err))
 	}
 	return facts
 }
 
-// greeting is a hook of the client that tells whether what listens is a broker:
-// the first thing that the client does is to ask for its versions.
-type greeting struct{ answered atomic.Bool }
+// greeting is a hook of the client that tells how far it comes: it connects, and
+// the first thing that it does is to ask for the versions.
+type greeting struct{ connected, answered atomic.Bool }
+
+// OnBrokerConnect implements kgo.HookBrokerConnect.
+func (g *greeting) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, conn net.Conn, _ error) {
+	if conn != nil { // whether or not there was an answer
+		g.connected.Store(true)
+	}
+}
 
 // OnBrokerE2E implements kgo.HookBrokerE2E.
 func (g *greeting) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
 	if key == kmsg.ApiVersions.Int16() && e2e.Err() == nil {
 		g.answered.Store(true)
 	}
+}
+
+// fault tells more of an address that has not answered as a broker: a fault that
+// says only that nobody answers is wrong of one that takes connections.
+func (g *greeting) fault(ctx context.Context, address string, f *graphmill.Fault) *graphmill.Fault {
+	switch {
+	case !g.connected.Load() || f.Code != codeUnreachable:
+		return f
+	case ctx.Err() != nil:
+		return ends("broker_silent", address+" takes the connection, and then answers nothing",
+			"see whether it is a broker, whether it is overloaded, and whether something between here and there keeps back what is sent", nil)
+	}
+	return ends("no_broker", address+" answers, and not as a broker does", "see which program listens there, and which port is the broker's", f.Err)
 }
 
 func (f *BrokerFacts) askVersions(ctx context.Context, broker *kgo.Broker) error {
