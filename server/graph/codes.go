@@ -79,7 +79,7 @@ var (
 		about: "There is no database of that name.",
 		next:  "create the database, or name another one with DATABASE or --graph-database, then START the stream"}
 	faultTLS = fault{class: graphmill.FaultSetup, code: codeTLS,
-		about: "TLS fails: a certificate of nobody known, for another name, or expired, or one of the two sides speaks no TLS.",
+		about: "TLS fails for good: a certificate of nobody known, for another name, or expired, or one of the two sides speaks no TLS. A handshake that ends without a reason is an outage.",
 		next:  "check the scheme and the host name of --graph-uri against the server's certificate; +ssc takes any certificate"}
 	faultIncompatible = fault{class: graphmill.FaultSetup, code: codeIncompatible,
 		about: "What answers is no database, or one too old.",

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/graphmill/graphmill"
 	"github.com/neo4j/neo4j-go-driver/v5/neo4j"
 )
 
@@ -76,7 +77,11 @@ func (s *Sink) ask(ctx context.Context, database, query string, params map[strin
 	session := s.session(reach, s.database(database), nil)
 	defer s.closeSession(reach, session)
 	result, err := autocommit(reach, session, query, params, neo4j.WithTxTimeout(s.cfg.ConnectTimeout))
-	if err != nil || !result.Next(reach) {
+	if err != nil {
+		_ = s.fault(ctx, stageReach, err, graphmill.WholeBatch) // noted: others shall not run into it
+		return nil
+	}
+	if !result.Next(reach) {
 		return nil
 	}
 	return result.Record().AsMap()

@@ -73,7 +73,7 @@ func (s *Sink) formInDoubt(sends []send, f *failure) bool {
 	if f == nil || f.at != stageRun || sends[f.send].coalesced == nil {
 		return false
 	}
-	return classify(s.target, f.at, f.err, graphmill.WholeBatch).Class == graphmill.FaultMessage
+	return classify(s.target, true, f.at, f.err, graphmill.WholeBatch).Class == graphmill.FaultMessage
 }
 
 // acquit is called when statements passed one by one that had failed coalesced.
@@ -110,7 +110,7 @@ func (s *Sink) transact(ctx context.Context, p *plan, sends []send) (*failure, e
 		s.streams.setBookmarks(p.work.Stream, database, nil)
 		return &failure{at: stageReach, err: err}, s.fault(ctx, stageReach, err, graphmill.WholeBatch)
 	}
-	s.logins.worked()
+	s.answered(reach)
 	for k := range sends {
 		result, err := tx.Run(reach, sends[k].query, sends[k].params)
 		if err == nil {

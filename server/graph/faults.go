@@ -2,12 +2,9 @@ package graph
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"reflect"
 	"strings"
 	"unicode/utf8"
@@ -41,14 +38,16 @@ func place(at stage, e *db.Neo4jError) fault {
 //
 // The fault's text says everything that the error says, so the error itself is
 // not wrapped: it would only say it twice.
-func classify(target string, at stage, err error, message int) *graphmill.Fault {
+//
+// reached says that the database has let us in before, by the same settings.
+func classify(target string, reached bool, at stage, err error, message int) *graphmill.Fault {
 	causes := causesOf(err)
 	var f fault
 	var text string
 	if e := find[*db.Neo4jError](causes); e != nil {
 		f, text = place(at, e), e.Code+": "+squeeze(e.Msg)
 	} else {
-		f, text = withoutCode(at, causes), describe(target, err, causes)
+		f, text = withoutCode(at, causes, reached), describe(target, err, causes)
 	}
 	out := f.whole(text)
 	if f.class == graphmill.FaultMessage || f.class == graphmill.FaultTooBig {
@@ -76,7 +75,7 @@ func describe(target string, err error, causes []error) string {
 }
 
 // withoutCode places an error that is not the database's.
-func withoutCode(at stage, causes []error) fault {
+func withoutCode(at stage, causes []error, reached bool) fault {
 	usage := find[*neo4j.UsageError](causes) != nil || find[*db.UnsupportedTypeError](causes) != nil ||
 		find[*db.FeatureNotSupportedError](causes) != nil ||
 		hasType(causes, "packstream.OverflowError")
@@ -85,7 +84,7 @@ func withoutCode(at stage, causes []error) fault {
 		return faultMessage // a value that cannot be sent
 	case usage && at == stageReach, speaksNoBolt(causes):
 		return faultIncompatible
-	case refusesTLS(causes):
+	case refusesTLS(causes, reached):
 		return faultTLS
 	}
 	return faultAway
@@ -94,29 +93,6 @@ func withoutCode(at stage, causes []error) fault {
 func speaksNoBolt(causes []error) bool {
 	text := causes[len(causes)-1].Error()
 	return strings.Contains(text, "requested Bolt versions") || strings.Contains(text, "offered Bolt versions")
-}
-
-// refusesTLS tells a server that will never be let in, or never let us in, from
-// one that went away during the handshake.
-func refusesTLS(causes []error) bool {
-	var (
-		verification *tls.CertificateVerificationError
-		record       tls.RecordHeaderError
-		authority    x509.UnknownAuthorityError
-		host         x509.HostnameError
-		invalid      x509.CertificateInvalidError
-		alert        *net.OpError
-	)
-	for _, err := range causes {
-		switch {
-		case errors.As(err, &verification), errors.As(err, &record), errors.As(err, &authority),
-			errors.As(err, &host), errors.As(err, &invalid):
-			return true
-		case errors.As(err, &alert) && alert.Op == "remote error": // an alert of the other side
-			return true
-		}
-	}
-	return false
 }
 
 // causesOf returns err and everything inside of it, the innermost last. Several

@@ -2,7 +2,6 @@ package graph
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,9 +12,10 @@ import (
 // after the last one), and whoever begins a batch may bring one: every connection
 // logs in.
 const (
-	// maxRefusals is how many logins may be refused within refusalWindow before
-	// others are refused without asking: one less than what locks. The second one
-	// is for whoever starts a stream again right after having mended the password.
+	// maxRefusals is how many logins may be refused within refusalWindow, those
+	// under way counted as if they were, before others are refused without asking:
+	// one less than what locks. The second one is for whoever starts a stream again
+	// right after having mended the password.
 	maxRefusals   = 2
 	refusalWindow = 5 * time.Second
 
@@ -26,13 +26,23 @@ const (
 )
 
 // logins let everybody in while the database is known to answer. Else one goes
-// ahead, and the others wait for what becomes of him. Safe for concurrent use.
+// ahead, and the others wait for what becomes of him. Whoever needs a connection
+// of his own then logs in by permits (passes.go): what is known of connections
+// that there are says nothing about a password. Safe for concurrent use.
 type logins struct {
+	patience time.Duration // a login is over after this long
+
 	mu       sync.Mutex
 	answered time.Time   // when the database answered last; zero: it has failed since
-	refusals []time.Time // of logins, since the last answer
+	refusals []time.Time // of logins, since the last one that was not refused
 	refused  *graphmill.Fault
-	trial    *trial // not nil: somebody has gone ahead
+	trial    *trial        // not nil: somebody has gone ahead
+	permits  []*pass       // those that are logging in
+	changed  chan struct{} // closed when there may be room for others
+}
+
+func newLogins(patience time.Duration) *logins {
+	return &logins{patience: patience, changed: make(chan struct{})}
 }
 
 // trial is one that has gone ahead. Its fields are set before done is closed.
@@ -45,10 +55,8 @@ type trial struct {
 // has done so, whatever came of it.
 func (l *logins) enter(ctx context.Context, closing <-chan struct{}) (leave func(), err error) {
 	for {
-		mine, other, refused := l.begin()
+		mine, other := l.begin()
 		switch {
-		case refused != nil:
-			return nil, copied(refused)
 		case mine != nil:
 			return func() { l.end(mine, nil) }, nil
 		case other == nil:
@@ -73,22 +81,19 @@ func copied(f *graphmill.Fault) *graphmill.Fault {
 	return &c
 }
 
-// begin decides about one that comes: he goes ahead (mine), waits for another, is
-// refused, or none of these.
-func (l *logins) begin() (mine, other *trial, refused *graphmill.Fault) {
+// begin decides about one that comes: he goes ahead (mine), waits for another, or
+// neither.
+func (l *logins) begin() (mine, other *trial) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.refusals = slices.DeleteFunc(l.refusals, func(at time.Time) bool { return time.Since(at) > refusalWindow })
 	switch {
-	case len(l.refusals) >= maxRefusals:
-		return nil, nil, l.refused
 	case l.trial != nil:
-		return nil, l.trial, nil
+		return nil, l.trial
 	case !l.answered.IsZero() && time.Since(l.answered) < freshness:
-		return nil, nil, nil
+		return nil, nil
 	}
 	l.trial = &trial{done: make(chan struct{})}
-	return l.trial, nil, nil
+	return l.trial, nil
 }
 
 // end ends a trial, unless that has happened before.
@@ -108,12 +113,18 @@ func (l *logins) conclude(t *trial, fault *graphmill.Fault) {
 	close(t.done)
 }
 
-// worked notes that the database has answered somebody who is logged in.
-func (l *logins) worked() {
+// worked notes that the database has answered whoever calls by ctx. It reports
+// whether he has just been let in.
+func (l *logins) worked(ctx context.Context) (loggedIn bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.answered, l.refusals, l.refused = time.Now(), nil, nil
+	l.answered = time.Now()
 	l.conclude(l.trial, nil)
+	if p := passOf(ctx); p != nil && l.giveBack(p) {
+		l.refusals, l.refused = nil, nil
+		return true
+	}
+	return false
 }
 
 // failed notes a fault of the database. Those that say nothing about being let in
@@ -131,4 +142,12 @@ func (l *logins) failed(f *graphmill.Fault) {
 	}
 	l.answered = time.Time{} // what comes back may see it otherwise
 	l.conclude(l.trial, f)
+}
+
+// withheld passes on the fault of a login that was not tried.
+func (l *logins) withheld(w *withheld) *graphmill.Fault {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conclude(l.trial, w.fault)
+	return copied(w.fault)
 }

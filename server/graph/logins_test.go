@@ -75,6 +75,73 @@ func TestPasswordThatIsWrongAfterARestart(t *testing.T) {
 	require.LessOrEqual(t, s.Logons()-before, int64(2))
 }
 
+// TestPasswordThatWasChangedLocksNoAccount: that the database has answered a moment
+// ago, by connections that there are, says nothing about new ones.
+func TestPasswordThatWasChangedLocksNoAccount(t *testing.T) {
+	const lanes = 50
+	unauthorized := boltserver.Hooks{OnLogon: func(string) *boltserver.Failure {
+		return &boltserver.Failure{Code: "Neo.ClientError.Security.Unauthorized", Message: "no"}
+	}}
+	open := func(*boltserver.Server) {}
+	for _, tc := range []struct {
+		name, scheme string
+		change       func(*boltserver.Server)
+		files        bool // the password is read anew, and is another wrong one each time
+	}{
+		{"while connections are open", "bolt://", open, false},
+		{"while connections are open, of a cluster", "neo4j://", open, false},
+		{"and its file is wrong", "bolt://", open, true},
+		{"and its file is wrong, of a cluster", "neo4j://", open, true},
+		{"and all connections were lost", "bolt://", func(s *boltserver.Server) { s.CutConnections() }, false},
+		{"and the database was started anew", "bolt://", func(s *boltserver.Server) { s.Stop(); require.NoError(t, s.Listen()) }, false},
+		{"and connections are lost meanwhile", "bolt://", func(s *boltserver.Server) { go s.CutConnections() }, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := start(t, boltserver.Hooks{})
+			reads := 0
+			sink := openURI(t, tc.scheme+s.Address(), func(c *graph.Config) {
+				c.User, c.Password = "neo4j", "x"
+				if tc.files {
+					c.ReadPassword = func() (string, error) { reads++; return strconv.Itoa(reads), nil }
+				}
+			})
+			for _, err := range crowd(t, sink, 4) { // there are connections for a few
+				require.NoError(t, err)
+			}
+			before := s.Logons()
+			s.SetHooks(unauthorized)
+			tc.change(s)
+			for range 2 {
+				for _, err := range crowd(t, sink, lanes) {
+					if err != nil {
+						require.Contains(t, []string{"auth", "database_unreachable"}, faultOf(t, err).Code)
+					}
+				}
+			}
+			require.LessOrEqual(t, s.Logons()-before, int64(2), "three lock the account")
+		})
+	}
+}
+
+// TestAllGoOnAfterRefusals is of a password that is mended after logins have been
+// refused: those that are held back by then are let in a few seconds later.
+func TestAllGoOnAfterRefusals(t *testing.T) {
+	t.Parallel()
+	s := start(t, boltserver.Hooks{OnLogon: func(string) *boltserver.Failure {
+		return &boltserver.Failure{Code: "Neo.ClientError.Security.Unauthorized", Message: "no"}
+	}})
+	sink := open(t, s, func(c *graph.Config) { c.User, c.Password = "neo4j", "x" })
+	for range 3 {
+		require.Equal(t, "auth", faultOf(t, sink.Verify(t.Context(), "")).Code)
+	}
+	require.EqualValues(t, 2, s.Logons())
+	s.SetHooks(boltserver.Hooks{})
+	require.Eventually(t, func() bool { return sink.Verify(t.Context(), "") == nil }, 10*time.Second, 50*time.Millisecond)
+	for _, err := range crowd(t, sink, 50) {
+		require.NoError(t, err)
+	}
+}
+
 // TestMendedPasswordIsTriedAtOnce is of somebody who starts a stream by hand
 // right after having set the right password in the database.
 func TestMendedPasswordIsTriedAtOnce(t *testing.T) {

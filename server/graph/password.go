@@ -18,17 +18,16 @@ type password struct {
 	read func() (string, error) // nil: it never changes
 	log  *slog.Logger
 
-	mu      sync.Mutex
-	token   neo4j.AuthToken
-	refused bool // since it was read
+	logins *logins // whoever logs in asks there first
+
+	mu       sync.Mutex
+	text     string
+	refused  bool // since it was read
+	unproven bool // it is another one than before, and nobody has been let in by it
 }
 
-func newPassword(cfg *Config) *password {
-	p := &password{user: cfg.User, read: cfg.ReadPassword, log: cfg.Logger, token: neo4j.NoAuth()}
-	if p.user != "" {
-		p.token = neo4j.BasicAuth(p.user, cfg.Password, "")
-	}
-	return p
+func newPassword(cfg *Config, logins *logins) *password {
+	return &password{user: cfg.User, read: cfg.ReadPassword, log: cfg.Logger, logins: logins, text: cfg.Password}
 }
 
 // wasRefused notes that the database has not let the server in.
@@ -38,20 +37,57 @@ func (p *password) wasRefused() {
 	p.refused = true
 }
 
-// GetAuthToken implements auth.TokenManager.
-func (p *password) GetAuthToken(context.Context) (neo4j.AuthToken, error) {
+// wasRight notes that the database has let the server in.
+func (p *password) wasRight() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unproven = false
+}
+
+// GetAuthToken implements auth.TokenManager. It is asked for each connection that
+// the driver hands out. One that there was is logged in anew where the password is
+// another one since.
+func (p *password) GetAuthToken(ctx context.Context) (neo4j.AuthToken, error) {
+	for {
+		if err := p.logins.admit(ctx, p.renew()); err != nil {
+			return neo4j.AuthToken{}, err
+		}
+		if token, ok := p.token(); ok {
+			return token, nil
+		}
+	}
+}
+
+// renew reads the password anew where it was refused. It reports whether it is not
+// known to be right.
+func (p *password) renew() (unproven bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.refused && p.read != nil {
 		p.refused = false
 		text, err := p.read()
-		if err != nil {
+		switch {
+		case err != nil:
 			p.log.Warn("the password of the database cannot be read anew; the one from before is used", "error", err)
-			return p.token, nil
+		case text != p.text:
+			p.text, p.unproven = text, true
 		}
-		p.token = neo4j.BasicAuth(p.user, text, "")
 	}
-	return p.token, nil
+	return p.unproven
+}
+
+// token is not ok where the password has been refused while a permit was waited
+// for: it is to be read anew first.
+func (p *password) token() (_ neo4j.AuthToken, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.refused && p.read != nil:
+		return neo4j.AuthToken{}, false
+	case p.user == "":
+		return neo4j.NoAuth(), true
+	}
+	return neo4j.BasicAuth(p.user, p.text, ""), true
 }
 
 // HandleSecurityException implements auth.TokenManager. Nothing is tried again

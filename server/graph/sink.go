@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/graphmill/graphmill"
@@ -88,8 +89,9 @@ type Sink struct {
 	end     context.CancelFunc // of life: ends what Close could not wait for
 	once    sync.Once
 
+	reached  atomic.Bool // it has let us in once
 	password *password
-	logins   logins
+	logins   *logins
 	verdicts *verdicts
 	streams  *streams
 
@@ -120,7 +122,8 @@ func Open(cfg Config) (*Sink, error) {
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, DefaultUserAgent)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 
-	pw := newPassword(&cfg)
+	logins := newLogins(cfg.ConnectTimeout)
+	pw := newPassword(&cfg, logins)
 	cfg.Password = "" // pw has it now; nothing else here can show it
 	driver, err := neo4j.NewDriverWithContext(cfg.URI, pw, func(c *config.Config) {
 		c.Log = driverLog{cfg.Logger}
@@ -137,7 +140,7 @@ func Open(cfg Config) (*Sink, error) {
 	}
 	life, end := context.WithCancel(context.Background())
 	return &Sink{
-		cfg: cfg, scheme: scheme, target: target, driver: driver, password: pw, log: cfg.Logger,
+		cfg: cfg, scheme: scheme, target: target, driver: driver, password: pw, logins: logins, log: cfg.Logger,
 		slots: newSlots(cfg.MaxConnections), closing: make(chan struct{}),
 		life: life, end: end,
 		verdicts: newVerdicts(), streams: newStreams(),
@@ -282,13 +285,23 @@ func (s *Sink) closed() *graphmill.Fault {
 	}
 }
 
-// bound gives every call into the driver a deadline. Without one the driver does
-// not notice that ctx is cancelled while it reads (its racing reader waits for
-// ctx only where there is a deadline).
-func (s *Sink) bound(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	stop := context.AfterFunc(s.life, cancel)
-	return ctx, func() { stop(); cancel() }
+// bound gives every call into the driver a deadline and a pass. Without a deadline
+// the driver does not notice that ctx is cancelled while it reads (its racing
+// reader waits for ctx only where there is one). The caller notes what has become
+// of the calls before he calls cancel.
+func (s *Sink) bound(ctx context.Context, limit time.Duration) (_ context.Context, cancel context.CancelFunc) {
+	ctx, end := context.WithTimeout(ctx, limit)
+	stop := context.AfterFunc(s.life, end)
+	ctx, leave := s.logins.accompany(ctx)
+	return ctx, func() { leave(); stop(); end() }
+}
+
+// answered notes that the database has answered whoever calls by ctx.
+func (s *Sink) answered(ctx context.Context) {
+	s.reached.Store(true)
+	if s.logins.worked(ctx) {
+		s.password.wasRight()
+	}
 }
 
 func (s *Sink) database(name string) string { return cmp.Or(name, s.cfg.Database) }
@@ -341,7 +354,7 @@ func (s *Sink) consume(ctx context.Context, result neo4j.ResultWithContext) (neo
 	if err != nil {
 		return nil, err
 	}
-	s.logins.worked()
+	s.answered(ctx)
 	s.observe(summary.Server())
 	return summary, nil
 }
@@ -380,9 +393,13 @@ func (s *Sink) fault(ctx context.Context, at stage, err error, message int) erro
 		f.Unknown = at == stageCommit
 		return f
 	}
-	f := classify(s.target, at, err, message)
+	causes := causesOf(err)
+	if w := find[*withheld](causes); w != nil {
+		return s.logins.withheld(w)
+	}
+	f := classify(s.target, s.reached.Load(), at, err, message)
 	if at == stageReach && f.Code == codeUnreachable {
-		if wrong := s.explainClosed(ctx, causesOf(err)); wrong != nil {
+		if wrong := s.explainClosed(ctx, causes); wrong != nil {
 			f = wrong
 		}
 	}
