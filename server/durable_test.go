@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -216,4 +217,46 @@ func TestABrokenEntryCanBeDropped(t *testing.T) {
 	require.Len(t, w.log.with("graphmill stream drop s"), 1, "with the next step")
 	require.NoError(t, s.DeleteStream(t.Context(), "s"))
 	w.create(s, nil)
+}
+
+// A server is killed before its stream has carried a message, and started again
+// when the broker has forgotten the group's commits and the topic has been given
+// another partition. What came meanwhile is read from both.
+func TestAKillBeforeTheFirstMessageLosesNothingThoughTheCommitsExpire(t *testing.T) {
+	for _, moved := range []bool{false, true} {
+		t.Run(fmt.Sprintf("one position is set by hand in between: %v", moved), func(t *testing.T) {
+			w := newWorld(t, 1, boltserver.Options{})
+			s := w.open(nil)
+			w.push(s)
+			w.create(s, func(spec *graphmill.StreamSpec) { spec.StartFrom = graphmill.StartLatest })
+			w.produce("before")
+			w.start(s)
+			dir := w.killed()
+			require.NoError(t, stop(s)())
+			if moved {
+				dir = w.killed() // else the next server starts it at once
+			}
+			w.close(s)
+
+			forgotten, err := w.admin.DeleteGroups(t.Context(), "graphmill.s")
+			require.NoError(t, err)
+			require.NoError(t, forgotten.Error())
+			_, err = w.admin.CreatePartitions(t.Context(), 1, "topic")
+			require.NoError(t, err)
+			w.produceRecords(&kgo.Record{Topic: "topic", Partition: 0, Value: []byte("a")}, &kgo.Record{Topic: "topic", Partition: 1, Value: []byte("b")})
+
+			again := w.open(func(c *server.Config) { c.DataDir = dir })
+			want := []string{"a", "b"}
+			if moved {
+				_, err := w.setOffsets(again, "latest", &graphmill.TopicPartition{Topic: "topic"})
+				require.NoError(t, err)
+				w.start(again)
+				want = want[1:]
+			}
+			w.await(again, "all is done", func(st graphmill.StreamStatus) bool {
+				return len(st.Partitions) == 2 && lag(st) == 0 && st.CurrentBatch == nil
+			})
+			require.ElementsMatch(t, want, w.applied())
+		})
+	}
 }

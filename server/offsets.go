@@ -66,7 +66,11 @@ func (st *stream) setOffsets(ctx context.Context, to graphmill.OffsetTarget, onl
 		e.Next = "stop it: graphmill stream stop " + spec.Name
 		return graphmill.OffsetsInfo{}, e
 	}
-	positions, err := st.srv.moveGroup(ctx, spec, spec.Topics, to, only)
+	known, err := st.srv.catalog.Positions(ctx, spec.Name)
+	if err != nil {
+		return graphmill.OffsetsInfo{}, err
+	}
+	positions, err := st.srv.moveGroup(ctx, spec, known, to, only)
 	if err != nil {
 		return graphmill.OffsetsInfo{}, err
 	}
@@ -78,13 +82,14 @@ func (st *stream) setOffsets(ctx context.Context, to graphmill.OffsetTarget, onl
 	return st.srv.offsets(ctx, spec)
 }
 
-// moveGroup sets positions of the definition's group, of some of its topics.
-func (s *Server) moveGroup(ctx context.Context, spec graphmill.StreamSpec, topics []string, to graphmill.OffsetTarget, only *graphmill.TopicPartition) ([]graphmill.Position, error) {
-	spec.Topics = topics
+// moveGroup sets positions of the definition's group. Those that the catalog
+// knows tell what is new in a topic, where the group does not.
+func (s *Server) moveGroup(ctx context.Context, spec graphmill.StreamSpec, known []graphmill.Position, to graphmill.OffsetTarget, only *graphmill.TopicPartition) ([]graphmill.Position, error) {
 	cfg, err := s.kafkaConfig(spec)
 	if err != nil {
 		return nil, err
 	}
+	cfg.Known = known
 	ctx, stop := within(ctx, s.life)
 	defer stop()
 	positions, err := kafka.SetOffsets(ctx, cfg, to, only)

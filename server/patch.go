@@ -110,7 +110,9 @@ func (st *stream) settle(ctx context.Context, p *patch) ([]graphmill.Position, e
 	if p.to == nil {
 		return nil, nil
 	}
-	return st.srv.moveGroup(ctx, p.spec, p.brought, *p.to, nil)
+	spec := p.spec
+	spec.Topics = p.brought
+	return st.srv.moveGroup(ctx, spec, nil, *p.to, nil) // the catalog knows nothing of what is brought
 }
 
 func (st *stream) setBetween(between bool) {

@@ -61,6 +61,8 @@ type run struct {
 	held     holdings
 	ends     ends
 
+	saving sync.Mutex // one writes positions to the catalog at a time
+
 	mu     sync.Mutex // guards what follows
 	source sources.Source
 	fault  *graphmill.Fault // by which it has ended
@@ -269,6 +271,9 @@ func (r *run) Recovered() { r.observed.recovered(sourceSide) }
 func (r *run) Assigned(positions []graphmill.Position) {
 	r.held.assigned(positions)
 	r.lane.assigned(positions)
+	// All that is read from now on is later than these: should the group lose its
+	// commits, a partition that is not among them is a new one.
+	r.savePositions()
 	r.st.log.Info("partitions assigned", "partitions", positionsText(positions))
 }
 
@@ -292,6 +297,8 @@ func (r *run) acknowledged(positions []graphmill.Position) {
 }
 
 func (r *run) savePositions() {
+	r.saving.Lock() // no older ones after newer ones
+	defer r.saving.Unlock()
 	r.mu.Lock()
 	r.saved = time.Now()
 	r.mu.Unlock()

@@ -43,6 +43,14 @@ func gather(ctx context.Context, cl *kgo.Client, cfg *Config, tps []graphmill.To
 		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // a group that has never been joined
 			return f, fmt.Errorf("fetch the commits of group %q: %w", cfg.Group, err)
 		}
+		// One that is missing changes what the others mean (see pastOf).
+		for _, t := range topics {
+			for p, c := range f.commits[t] {
+				if c.Err != nil {
+					return f, fmt.Errorf("fetch the commit of %s: %w", graphmill.TopicPartition{Topic: t, Partition: p}, c.Err)
+				}
+			}
+		}
 	}
 	f.past = make(map[string]past, len(topics))
 	for _, t := range topics {
@@ -71,33 +79,46 @@ func gather(ctx context.Context, cl *kgo.Client, cfg *Config, tps []graphmill.To
 
 // past is what the positions that are stored tell of a topic as a whole.
 type past struct {
-	settled bool   // some position is of the topic that is there now
-	base    int32  // how many partitions it had when the first of them was settled
+	settled bool   // reading has begun in the topic that is there now
+	base    int32  // partitions from this number on begin at their beginning if they have no position
 	former  string // id of an earlier topic of this name that some position is of
 }
 
+// pastOf looks at all positions of a topic. Where notes differ the least number
+// counts: two members that began at the same time may have seen the topic before
+// and after it was given more partitions.
+//
+// The catalog may know a position of which the group has no commit with a note:
+// the commits have expired, or somebody has deleted or replaced them. Then nobody
+// knows any more how many partitions there were, and whatever has no position
+// begins at its beginning. That repeats what other servers of the group have read,
+// whose positions are in their catalogs; to take it for old would lose what came
+// to new partitions.
 func (f *facts) pastOf(cfg *Config, topic string) past {
 	var p past
 	id := f.topics[topic].id
-	for _, c := range f.commits[topic] {
+	noted := map[int32]bool{} // partitions that have a note of the topic that is there now
+	for partition, c := range f.commits[topic] {
 		n, own := parseNote(c.Metadata)
 		switch {
 		case !own || c.At < 0:
 		case differ(n.topicID, id):
 			p.former = n.topicID
+		case !p.settled:
+			noted[partition], p.settled, p.base = true, true, n.partitions
 		default:
-			p.settled = true
-			p.base = max(p.base, n.partitions)
+			noted[partition], p.base = true, min(p.base, n.partitions)
 		}
 	}
 	for _, k := range cfg.Known {
-		if k.Topic != topic {
+		if k.Topic != topic || noted[k.Partition] {
 			continue
 		}
-		if c, committed := f.commits.Lookup(k.Topic, k.Partition); committed && c.At >= 0 {
-			continue // the group knows better
+		if !differ(k.TopicID, id) {
+			p.settled, p.base = true, 0
+			continue
 		}
-		if differ(k.TopicID, id) {
+		if c, committed := f.commits.Lookup(k.Topic, k.Partition); !committed || c.At < 0 { // else the group knows better
 			p.former = k.TopicID
 		}
 	}

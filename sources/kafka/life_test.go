@@ -243,7 +243,7 @@ func TestPositionsOfTheCatalogStandInForAGroupThatHasExpired(t *testing.T) {
 	s, _ = b.open(cfg)
 	got, _ := collect(t, s, 2)
 	require.ElementsMatch(t, []string{"3", "1"}, payloads(got))
-	require.Equal(t, "gm1:"+b.id(topic)+":2", b.commits(cfg.Group, topic)[0].Metadata, "it is in the group again")
+	require.Equal(t, "gm1:"+b.id(topic)+":0", b.commits(cfg.Group, topic)[0].Metadata, "it is in the group again")
 }
 
 func TestRecordsAboveTheSizeOfAFetchAreRead(t *testing.T) {

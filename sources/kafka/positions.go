@@ -38,11 +38,7 @@ func Offsets(ctx context.Context, cfg Config) (graphmill.OffsetsInfo, error) {
 		}
 		info = graphmill.OffsetsInfo{Group: g.cfg.Group, Members: members, Partitions: make([]graphmill.PartitionOffsets, 0, len(g.partitions))}
 		for _, tp := range g.partitions {
-			p, err := f.show(&g.cfg, tp)
-			if err != nil {
-				return err
-			}
-			info.Partitions = append(info.Partitions, p)
+			info.Partitions = append(info.Partitions, f.show(&g.cfg, tp))
 		}
 		return nil
 	})
@@ -50,18 +46,14 @@ func Offsets(ctx context.Context, cfg Config) (graphmill.OffsetsInfo, error) {
 }
 
 // show is what is known of one partition.
-func (f *facts) show(cfg *Config, tp graphmill.TopicPartition) (graphmill.PartitionOffsets, error) {
+func (f *facts) show(cfg *Config, tp graphmill.TopicPartition) graphmill.PartitionOffsets {
 	start, err := f.settle(cfg, tp, false, cfg.accepted())
 	p := graphmill.PartitionOffsets{
 		TopicPartition: tp, TopicID: start.TopicID, Offset: start.Offset, Origin: start.origin,
 		First: -1, End: -1, Lag: -1,
 	}
-	var fault *graphmill.Fault
-	switch c, _ := f.commits.Lookup(tp.Topic, tp.Partition); {
-	case errors.As(err, &fault):
+	if fault := (*graphmill.Fault)(nil); errors.As(err, &fault) {
 		p.Problem = &graphmill.OffsetProblem{Code: fault.Code, Text: fault.Text, NextStep: fault.Next}
-	case err != nil && c.Err != nil:
-		return p, err
 	}
 	if first, err := f.first.at(tp); err == nil {
 		p.First = first
@@ -72,7 +64,7 @@ func (f *facts) show(cfg *Config, tp graphmill.TopicPartition) (graphmill.Partit
 			p.Lag = max(0, p.End-p.Offset)
 		}
 	}
-	return p, nil
+	return p
 }
 
 // SetOffsets moves the positions of a stream that is stopped, in all partitions

@@ -23,7 +23,8 @@ import (
 // two new partitions at the same time would otherwise take each other's for old
 // ones, resolve latest, and lose what came before. A topic that was absent when
 // the source was opened is younger as a whole: the number is 0 then. So it is
-// after START was told to accept a topic that was created anew.
+// after START was told to accept a topic that was created anew, and where the
+// group has lost its commits (see pastOf).
 //
 // A position that is of another topic of the same name, or that the broker
 // cannot read any more, ends the stream, unless START was told what to do.
@@ -68,8 +69,6 @@ func (f *facts) settle(cfg *Config, tp graphmill.TopicPartition, younger bool, a
 	commit, committed := f.commits.Lookup(tp.Topic, tp.Partition)
 	known, isKnown := lookupKnown(cfg.Known, tp)
 	switch {
-	case committed && commit.Err != nil:
-		return s, fmt.Errorf("fetch the commit of %s: %w", tp, commit.Err)
 	case committed && commit.At >= 0:
 		own, isOwn := parseNote(commit.Metadata)
 		s.Offset, s.epoch, s.origin = commit.At, commit.LeaderEpoch, graphmill.OriginGroup

@@ -21,31 +21,32 @@ func TestWhereReadingStarts(t *testing.T) {
 		name    string
 		prepare func(b *broker, cfg *kafka.Config, topic string)
 		want    int64
+		count   int // of partitions, in the note
 	}{
-		{"latest", func(*broker, *kafka.Config, string) {}, 4},
-		{"earliest", func(_ *broker, cfg *kafka.Config, _ string) { cfg.Start.Earliest = true }, 0},
-		{"a time: the first message at or after it", func(_ *broker, cfg *kafka.Config, _ string) { cfg.Start.Time = at.Add(2 * time.Minute) }, 2},
-		{"a time after the last message", func(_ *broker, cfg *kafka.Config, _ string) { cfg.Start.Time = at.Add(24 * time.Hour) }, 4},
+		{"latest", func(*broker, *kafka.Config, string) {}, 4, 1},
+		{"earliest", func(_ *broker, cfg *kafka.Config, _ string) { cfg.Start.Earliest = true }, 0, 1},
+		{"a time: the first message at or after it", func(_ *broker, cfg *kafka.Config, _ string) { cfg.Start.Time = at.Add(2 * time.Minute) }, 2, 1},
+		{"a time after the last message", func(_ *broker, cfg *kafka.Config, _ string) { cfg.Start.Time = at.Add(24 * time.Hour) }, 4, 1},
 		{"the known position comes before the option", func(b *broker, cfg *kafka.Config, topic string) {
 			cfg.Known = []graphmill.Position{{TopicPartition: tp(topic, 0), TopicID: b.id(topic), Offset: 3}}
-		}, 3},
+		}, 3, 0},
 		{"a known position without a topic id is adopted", func(_ *broker, cfg *kafka.Config, topic string) {
 			cfg.Known = []graphmill.Position{{TopicPartition: tp(topic, 0), Offset: 3}}
-		}, 3},
+		}, 3, 0},
 		{"the group's commit comes before the known position", func(b *broker, cfg *kafka.Config, topic string) {
 			b.commit(cfg.Group, topic, 0, 1, "")
 			cfg.Known = []graphmill.Position{{TopicPartition: tp(topic, 0), TopicID: b.id(topic), Offset: 3}}
-		}, 1},
+		}, 1, 0},
 		{"a commit of another tool, whatever stands beside it", func(b *broker, cfg *kafka.Config, topic string) {
 			b.commit(cfg.Group, topic, 0, 2, "kgo-1234:5")
-		}, 2},
+		}, 2, 1},
 		{"a commit of ours before the broker had topic ids", func(b *broker, cfg *kafka.Config, topic string) {
 			b.commit(cfg.Group, topic, 0, 2, "gm1::1")
-		}, 2},
+		}, 2, 1},
 		{"a commit of ours wins over a known position of a topic that is gone", func(b *broker, cfg *kafka.Config, topic string) {
 			b.commit(cfg.Group, topic, 0, 2, "gm1:"+b.id(topic)+":1")
 			cfg.Known = []graphmill.Position{{TopicPartition: tp(topic, 0), TopicID: "00000000000000000000000000000001", Offset: 3}}
-		}, 2},
+		}, 2, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBroker(t)
@@ -62,7 +63,7 @@ func TestWhereReadingStarts(t *testing.T) {
 			require.Equal(t, []graphmill.Position{want}, o.owns())
 			commit := b.commits(cfg.Group, topic)[0]
 			require.Equal(t, c.want, commit.At)
-			require.Equal(t, "gm1:"+b.id(topic)+":1", commit.Metadata, "the note is there from the start, whoever made the commit")
+			require.Equal(t, fmt.Sprintf("gm1:%s:%d", b.id(topic), c.count), commit.Metadata, "the note is there from the start, whoever made the commit")
 
 			b.produce(topic, 0, "4")
 			got, _ := collect(t, s, int(5-c.want))
@@ -129,13 +130,7 @@ func TestPartitionsThatAreAddedLaterBeginAtTheirStart(t *testing.T) {
 	s, _ := b.open(cfg)
 	closeSource(t, s)
 
-	_, err := b.adm.CreatePartitions(t.Context(), 2, topic)
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		td, err := b.adm.ListTopics(t.Context(), topic)
-		return err == nil && len(td[topic].Partitions) == 4
-	}, 10*time.Second, 20*time.Millisecond)
-	b.connect() // a client that knows them
+	b.addPartitions(topic, 2)
 	b.produce(topic, 2, "new-2")
 	b.produce(topic, 3, "new-3")
 
@@ -146,6 +141,30 @@ func TestPartitionsThatAreAddedLaterBeginAtTheirStart(t *testing.T) {
 	for p, c := range b.commits(cfg.Group, topic) {
 		require.Equal(t, "gm1:"+b.id(topic)+":2", c.Metadata, "partition %d: the number that decides what is new is never raised", p)
 	}
+}
+
+// Brokers forget the commits of a group that nobody has been in for a week.
+func TestPartitionThatIsAddedBeginsAtItsStartThoughTheCommitsHaveExpired(t *testing.T) {
+	b := newBroker(t)
+	topic := b.topic(2)
+	b.produce(topic, 0, "before")
+	cfg := b.config(topic)
+	s, o := b.open(cfg)
+	cfg.Known = o.owns()
+	closeSource(t, s)
+	b.produce(topic, 0, "meanwhile")
+
+	require.Eventually(t, func() bool {
+		res, err := b.adm.DeleteGroups(b.t.Context(), cfg.Group)
+		return err == nil && res.Error() == nil
+	}, 10*time.Second, 50*time.Millisecond)
+	require.Empty(t, b.commits(cfg.Group, topic))
+	b.addPartitions(topic, 1)
+	b.produce(topic, 2, "new")
+
+	s, _ = b.open(cfg)
+	got, _ := collect(t, s, 2)
+	require.ElementsMatch(t, []string{"meanwhile", "new"}, payloads(got))
 }
 
 // A member that settles a new partition must not make another new one look old
@@ -327,6 +346,20 @@ func TestTopicThatIsCreatedAnewBeforeARebalanceEndsTheStream(t *testing.T) {
 	defer cancel()
 	_, err := s.Fetch(ctx, 10)
 	require.Equal(t, "topic_recreated", fault(t, err).Code)
+}
+
+func (b *broker) addPartitions(topic string, more int) {
+	b.t.Helper()
+	td, err := b.adm.ListTopics(b.t.Context(), topic)
+	require.NoError(b.t, err)
+	had := len(td[topic].Partitions)
+	_, err = b.adm.CreatePartitions(b.t.Context(), more, topic)
+	require.NoError(b.t, err)
+	require.Eventually(b.t, func() bool {
+		td, err := b.adm.ListTopics(b.t.Context(), topic)
+		return err == nil && len(td[topic].Partitions) == had+more
+	}, 10*time.Second, 20*time.Millisecond)
+	b.connect() // a client that knows them
 }
 
 func (b *broker) deleteRecords(topic string, partition int32, before int64) {
