@@ -50,6 +50,7 @@ has printed; what is missing is told.`,
 		all = append(all, string(t))
 	}
 	cmd.Flags().StringVar(&stream, "stream", "", "only of this stream")
+	a.completesFlag(cmd, c, "stream", streamNames)
 	cmd.Flags().StringSliceVar(&types, "types", nil, "only of these types: "+strings.Join(all, ", "))
 	cmd.Flags().VarP(newOneOf(&format, "table", "json"), "output", "o", "how to print: for people, or a JSON object a line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

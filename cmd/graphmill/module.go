@@ -28,13 +28,16 @@ under a name makes a version of it, which is the active one from then on: stream
 use it from their next batch. Rolling back makes another version the active one.`,
 	}
 	c := a.clientFlag(cmd)
+	one := func(cmd *cobra.Command, behind cobra.ShellCompDirective) *cobra.Command {
+		return a.completes(cmd, c, moduleNames, 1, behind)
+	}
 	cmd.AddCommand(
-		a.modulePushCommand(c),
+		one(a.modulePushCommand(c), cobra.ShellCompDirectiveDefault), // a file
 		a.moduleListCommand(c),
-		a.moduleShowCommand(c),
+		one(a.moduleShowCommand(c), cobra.ShellCompDirectiveNoFileComp),
 		a.moduleVerifyCommand(),
-		a.moduleRollbackCommand(c),
-		a.moduleRemoveCommand(c),
+		one(a.moduleRollbackCommand(c), cobra.ShellCompDirectiveNoFileComp),
+		one(a.moduleRemoveCommand(c), cobra.ShellCompDirectiveNoFileComp),
 	)
 	return cmd
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 
@@ -21,16 +22,25 @@ executes what comes back in the graph. Look at what it would do before it does
 it: stream check reads beside the stream and executes nothing.`,
 	}
 	c := a.clientFlag(cmd)
+	one := func(cmd *cobra.Command) *cobra.Command {
+		return a.completes(cmd, c, streamNames, 1, cobra.ShellCompDirectiveNoFileComp)
+	}
+	many := func(cmd *cobra.Command) *cobra.Command {
+		return a.completes(cmd, c, streamNames, math.MaxInt, cobra.ShellCompDirectiveNoFileComp)
+	}
+	create, edit := a.streamCreateCommand(c), one(a.streamEditCommand(c))
+	a.completesFlag(create, c, "transform", transformationNames)
+	a.completesFlag(edit, c, "transform", transformationNames)
 	cmd.AddCommand(
-		a.streamCreateCommand(c),
+		create,
 		a.streamListCommand(c),
-		a.streamShowCommand(c),
-		a.streamCheckCommand(c),
-		a.streamStartCommand(c),
-		a.streamStopCommand(c),
-		a.streamEditCommand(c),
-		a.streamOffsetsCommand(c),
-		a.streamDropCommand(c),
+		one(a.streamShowCommand(c)),
+		one(a.streamCheckCommand(c)),
+		many(a.streamStartCommand(c)),
+		many(a.streamStopCommand(c)),
+		edit,
+		one(a.streamOffsetsCommand(c)),
+		one(a.streamDropCommand(c)),
 	)
 	return cmd
 }

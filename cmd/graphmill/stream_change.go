@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -48,8 +49,16 @@ error tells what was committed.`,
 		switch {
 		case *all == (len(names) > 0):
 			return wrongUsage("name the streams to start, or say --all")
-		case *all && (limited || len(body.Accept) > 0):
-			return wrongUsage("--batch-limit and --accept go with names, not with --all")
+		case *all && limited:
+			return &usageError{
+				text: "--batch-limit goes with names, not with --all: a start with a limit is answered when its batches are done, for one stream at a time",
+				next: "name the streams: graphmill stream start NAME... --batch-limit " + cmd.Flags().Lookup("batch-limit").Value.String(),
+			}
+		case *all && len(body.Accept) > 0:
+			return &usageError{
+				text: "--accept goes with names, not with --all: it gives up messages or reads them again, which is to be said for each stream",
+				next: "see which streams have lost their position (graphmill stream list), and name them: graphmill stream start NAME... --accept " + strings.Join(body.Accept, ","),
+			}
 		case limited && body.BatchLimit < 1:
 			return wrongUsage("--batch-limit %d is not at least 1", body.BatchLimit)
 		case !limited && cmd.Flags().Changed("timeout"):

@@ -362,7 +362,7 @@ func ownGraph(graph, database string) bool {
 
 // notAllowed is the fault of a text that does what its stream may not. It is of
 // the message: a transformation may have made the text of what a message holds.
-func notAllowed(n need, st *graphmill.Statement) *graphmill.Fault {
+func notAllowed(n need, w *graphmill.Work, st *graphmill.Statement) *graphmill.Fault {
 	f := &graphmill.Fault{
 		Class: graphmill.FaultMessage, Code: codeNotAllowed, Message: st.Message,
 		Text: fmt.Sprintf("the stream's statements may not use %s (in the statement %s)", n.what, shownText(st.Query.Text)),
@@ -370,9 +370,10 @@ func notAllowed(n need, st *graphmill.Statement) *graphmill.Fault {
 	}
 	switch {
 	case n.allow != "":
-		f.Next = "mend the transformation, or permit this by ALLOW " + n.allow + " of the stream"
+		all := strings.Join(append(slices.Clone(w.Allow), n.allow), ",") // the option is set as a whole
+		f.Next = "mend the transformation, or permit this: graphmill stream edit " + w.Stream + " --allow " + all
 	case n.graph != "":
-		f.Next = "name the database by DATABASE of the stream, and leave out USE"
+		f.Next = "leave out USE, and name the database by the stream: graphmill stream edit " + w.Stream + " --database NAME"
 	}
 	return f
 }

@@ -57,7 +57,7 @@ func (s *Sink) planWork(ctx context.Context, w graphmill.Work) (*plan, error) {
 	database := s.database(w.Database)
 	for _, u := range p.uses {
 		if n, no := refused(needsOf(u.text), database, w.Allow); no {
-			return nil, notAllowed(n, &w.Statements[u.first])
+			return nil, notAllowed(n, &w, &w.Statements[u.first])
 		}
 	}
 	for _, u := range p.uses {
@@ -65,7 +65,7 @@ func (s *Sink) planWork(ctx context.Context, w graphmill.Work) (*plan, error) {
 			return nil, err
 		}
 		if n, no := refused(u.verdict.needs(), database, w.Allow); no {
-			return nil, notAllowed(n, &w.Statements[u.first])
+			return nil, notAllowed(n, &w, &w.Statements[u.first])
 		}
 		switch {
 		case !w.Coalesce:
