@@ -56,6 +56,12 @@ var busy = map[string]func(w *world, s *server.Server){
 		w.produce("a")
 		w.awaitExecuting(s)
 	},
+	"executing in a database that hangs": func(w *world, s *server.Server) {
+		w.start(s)
+		w.t.Cleanup(w.bolt.Freeze())
+		w.produce("a")
+		w.await(s, "it is seen", unresponsive)
+	},
 	"acknowledging in vain": func(w *world, s *server.Server) {
 		w.start(s)
 		w.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.CoordinatorLoadInProgress, Count: -1})
@@ -120,6 +126,7 @@ func TestEveryCommandEndsInEveryState(t *testing.T) {
 				w := newWorld(t, 1, boltserver.Options{})
 				s := w.open(func(cfg *server.Config) {
 					cfg.StartTimeout, cfg.DrainTimeout, cfg.ConflictRetries = 300*time.Millisecond, 300*time.Millisecond, 1_000_000
+					cfg.AnswerTimeout = 300 * time.Millisecond
 				})
 				w.push(s)
 				w.create(s, func(spec *graphmill.StreamSpec) { spec.TimeLimitMS = 600_000 })

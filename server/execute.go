@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/graphmill/graphmill"
@@ -67,9 +68,7 @@ func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 	retry := r.newRetry(j)
 	for {
 		work.Attempt++
-		began := time.Now()
-		executed, err := r.st.srv.cfg.Sink.Execute(j.ctx, work)
-		r.observed.metrics.took(stageExecute, time.Since(began))
+		executed, err := r.execute(j.ctx, work)
 		if err == nil {
 			r.observed.metrics.committed(executed)
 			r.observed.recovered(sinkSide)
@@ -90,6 +89,47 @@ func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 		}
 		r.observed.retried(retryKindOf(f))
 	}
+}
+
+// execute makes one attempt. Meanwhile it is told where the database does not
+// answer: the limit of the transaction is minutes away.
+func (r *run) execute(ctx context.Context, work graphmill.Work) (executed graphmill.Executed, err error) {
+	began := time.Now()
+	watched, end := context.WithCancel(ctx)
+	silent := false
+	var watching sync.WaitGroup
+	watching.Go(func() { silent = r.watchAnswers(watched, began) })
+	defer func() {
+		end()
+		watching.Wait()
+		r.observed.metrics.took(stageExecute, time.Since(began))
+		if f, ok := asFault(err); silent && (err == nil || ok && !f.Outage) {
+			r.gate().note(nil)
+			r.observed.recovered(sinkSide)
+		}
+	}()
+	return r.st.srv.cfg.Sink.Execute(ctx, work)
+}
+
+// watchAnswers looks at the database again and again until ctx ends, and tells
+// where it does not answer. It returns whether it has told that.
+func (r *run) watchAnswers(ctx context.Context, began time.Time) (silent bool) {
+	for sleep(ctx, r.st.srv.cfg.AnswerTimeout) == nil {
+		err := r.gate().look(ctx)
+		f, ok := asFault(err)
+		switch {
+		case ctx.Err() != nil:
+		case err == nil:
+			r.observed.recovered(sinkSide) // it only takes long
+		case ok && f.Code == codeUnresponsive:
+			f, silent = unresponsive(time.Since(began)), true
+			r.observed.waiting(sinkSide, f)
+		case ok && f.Class == graphmill.FaultTransient && f.Code != codeExhausted:
+			silent = true
+			r.observed.waiting(sinkSide, f)
+		}
+	}
+	return silent
 }
 
 // unknownCommit counts and tells that nobody knows whether a batch is in the

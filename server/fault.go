@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/graphmill/graphmill"
 )
@@ -14,6 +15,21 @@ const codeNotAllowed = "not_allowed"
 
 // codeInternal is the reason code of a defect or a failing disk.
 const codeInternal = "internal"
+
+// codeUnresponsive is the reason code of a database that takes connections and
+// questions, and answers none.
+const codeUnresponsive = "database_unresponsive"
+
+// codeExhausted is the sink's, of one whose connections are all in use.
+const codeExhausted = "connections_exhausted"
+
+func unresponsive(silent time.Duration) *graphmill.Fault {
+	return &graphmill.Fault{
+		Class: graphmill.FaultTransient, Code: codeUnresponsive, Outage: true, Message: graphmill.WholeBatch,
+		Text: fmt.Sprintf("the database has not answered for %s", silent.Round(time.Second/10)),
+		Next: "see whether it hangs: its log, its process, its disk, the network; the stream goes on by itself once it answers, and a batch under way is given up behind --transaction-timeout",
+	}
+}
 
 // asFault finds the fault in an error's chain.
 func asFault(err error) (*graphmill.Fault, bool) {

@@ -11,20 +11,23 @@ import (
 // gates are the gates of all databases, made as they are asked for. Safe for
 // concurrent use.
 type gates struct {
-	sink graphmill.Sink
+	sink     graphmill.Sink
+	patience time.Duration // with a look
 
 	mu sync.Mutex
 	by map[string]*gate
 }
 
-func newGates(sink graphmill.Sink) *gates { return &gates{sink: sink, by: map[string]*gate{}} }
+func newGates(sink graphmill.Sink, patience time.Duration) *gates {
+	return &gates{sink: sink, patience: patience, by: map[string]*gate{}}
+}
 
 // of returns the gate of a database; empty: the sink's own default.
 func (g *gates) of(database string) *gate {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.by[database] == nil {
-		g.by[database] = &gate{sink: g.sink, database: database, turn: make(chan struct{}, 1), pause: outagePauses()}
+		g.by[database] = &gate{sink: g.sink, patience: g.patience, database: database, turn: make(chan struct{}, 1), pause: outagePauses()}
 	}
 	return g.by[database]
 }
@@ -46,6 +49,7 @@ func (g *gates) states() map[string]bool {
 // asks, and the others get its answer. Safe for concurrent use.
 type gate struct {
 	sink     graphmill.Sink
+	patience time.Duration
 	database string
 
 	turn chan struct{} // held by the one that asks
@@ -75,8 +79,24 @@ func (g *gate) await(ctx context.Context, tell func(*graphmill.Fault)) error {
 	}
 }
 
-// verify asks the database, or waits for the answer to somebody who does.
+// verify asks the database, or waits for the answer to somebody who does. Between
+// answers that it is away there are pauses.
 func (g *gate) verify(ctx context.Context) error {
+	return g.inTurn(ctx, func() error {
+		if err := sleep(ctx, g.due()); err != nil {
+			return err
+		}
+		err := g.sink.Verify(ctx, g.database)
+		if ctx.Err() != nil {
+			return ctx.Err() // no answer for the others
+		}
+		g.note(err)
+		return err
+	})
+}
+
+// inTurn lets one ask at a time. Whoever has waited for another gets his answer.
+func (g *gate) inTurn(ctx context.Context, ask func() error) error {
 	before := g.answers()
 	select {
 	case g.turn <- struct{}{}:
@@ -87,15 +107,35 @@ func (g *gate) verify(ctx context.Context) error {
 	if g.answers() != before {
 		return g.lastAnswer()
 	}
-	if err := sleep(ctx, g.due()); err != nil {
+	return ask()
+}
+
+// look tells within the gate's patience whether the database answers, to somebody
+// who has been waiting for it: a transaction may just take long. It asks by a
+// connection beside that of the transaction. The error is a fault, or the cause of
+// ctx's end.
+func (g *gate) look(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, g.patience)
+	defer cancel()
+	err := g.inTurn(limited, func() error {
+		err := g.judged(ctx, g.sink.Verify(limited, g.database))
+		if f, ok := asFault(err); err == nil || ok && f.Code != codeExhausted { // of which there is an answer
+			g.note(err)
+		}
 		return err
+	})
+	return g.judged(ctx, err)
+}
+
+// judged makes a fault of a look that had no answer in time.
+func (g *gate) judged(ctx context.Context, err error) error {
+	switch _, ok := asFault(err); {
+	case err == nil || ok:
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
 	}
-	err := g.sink.Verify(ctx, g.database)
-	if ctx.Err() != nil {
-		return ctx.Err() // no answer for the others
-	}
-	g.note(err)
-	return err
+	return unresponsive(g.patience)
 }
 
 func (g *gate) answers() int {

@@ -30,6 +30,7 @@ const (
 	DefaultDrainTimeout    = 30 * time.Second
 	DefaultConflictRetries = 30
 	DefaultRetryInterval   = 500 * time.Millisecond
+	DefaultAnswerTimeout   = 5 * time.Second
 )
 
 // Config says what a server works with. Zero durations and counts mean the
@@ -56,6 +57,10 @@ type Config struct {
 	ConflictRetries int           // attempts after the first, for conflicts in the database; -1: none
 	RetryInterval   time.Duration // the longest pause between such attempts
 
+	// AnswerTimeout is how long a transaction takes before the database is asked
+	// whether it answers at all, and how long it has for that.
+	AnswerTimeout time.Duration
+
 	LagInterval time.Duration // how often the brokers are asked for the ends of partitions, for the metrics
 
 	Version string       // of the program, for the metrics
@@ -69,6 +74,7 @@ func (c Config) withDefaults() Config {
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, DefaultDrainTimeout)
 	c.ConflictRetries = max(0, cmp.Or(c.ConflictRetries, DefaultConflictRetries))
 	c.RetryInterval = cmp.Or(c.RetryInterval, DefaultRetryInterval)
+	c.AnswerTimeout = cmp.Or(c.AnswerTimeout, DefaultAnswerTimeout)
 	c.LagInterval = cmp.Or(c.LagInterval, DefaultLagInterval)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -145,7 +151,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		log:     cfg.Logger,
 		catalog: store,
 		host:    host,
-		gates:   newGates(cfg.Sink),
+		gates:   newGates(cfg.Sink, cfg.AnswerTimeout),
 		life:    life,
 		end:     end,
 		events:  events.NewHub(),

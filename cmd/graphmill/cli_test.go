@@ -394,6 +394,8 @@ func TestWrongCommandLinesSayWhatToDo(t *testing.T) {
 		"port taken":              {args: []string{"dev", "--listen", taken.Addr().String(), "--dev-kafka-listen", "127.0.0.1:0"}, status: exitFailed, err: []string{"another program listens on " + taken.Addr().String(), "--listen"}},
 		"limit over the whole":    {args: []string{"dev", "--listen", "127.0.0.1:0", "--dev-kafka-listen", "127.0.0.1:0", "--limit-max-memory", "5GiB"}, status: exitUsage, err: []string{"--limit-max-memory"}},
 		"brokers of dev":          {args: []string{"dev", "--kafka-bootstrap-servers", "x:1"}, status: exitUsage, err: []string{"a broker of its own"}},
+		"transactions too short":  {args: []string{"serve", "--listen", "127.0.0.1:0", "--graph-uri", "bolt://x", "--transaction-timeout", "20ms"}, status: exitUsage, err: []string{"--transaction-timeout: 20ms is below 1s"}},
+		"the same by variable":    {args: []string{"serve", "--listen", "127.0.0.1:0", "--graph-uri", "bolt://x"}, env: "GRAPHMILL_TRANSACTION_TIMEOUT=20ms", status: exitUsage, err: []string{"--transaction-timeout: 20ms is below 1s"}},
 		"wrong variable":          {args: []string{"serve"}, env: "GRAPHMILL_DRAIN_TIMEOUT=soon", status: exitUsage, err: []string{`GRAPHMILL_DRAIN_TIMEOUT: "soon"`}},
 		"unknown variable":        {args: []string{"serve"}, env: "GRAPHMILL_LISTNE=x", status: exitUsage, err: []string{"warning: ", "did you mean GRAPHMILL_LISTEN?"}},
 		"no transform":            {args: []string{"stream", "create", "s", "--topics", "t"}, status: exitUsage, err: []string{"--transform"}},

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -17,6 +18,10 @@ import (
 
 const ledgerScheme = "ledger:"
 
+// minTransactionTimeout keeps a duration without its unit, or with a wrong one,
+// from failing every batch.
+const minTransactionTimeout = time.Second
+
 // graphSettings say where statements go.
 type graphSettings struct {
 	uri          string
@@ -24,6 +29,7 @@ type graphSettings struct {
 	passwordFile string
 	database     string
 	connections  int
+	timeout      time.Duration // of a transaction
 }
 
 func (g *graphSettings) add(fs *pflag.FlagSet) {
@@ -31,6 +37,7 @@ func (g *graphSettings) add(fs *pflag.FlagSet) {
 	fs.StringVar(&g.user, "graph-user", "", "user of the database")
 	fs.StringVar(&g.passwordFile, "graph-password-file", "", "file that holds the password of the user")
 	fs.IntVar(&g.connections, "graph-max-connections", graph.DefaultMaxConnections, "connections to the database at most; each lane needs one")
+	fs.DurationVar(&g.timeout, "transaction-timeout", graph.DefaultTransactionTimeout, "how long the database may work on a batch; one that takes longer is cut in two")
 	fs.StringVar(&g.database, "graph-database", "", "database of streams that name none (default the server's own)")
 }
 
@@ -51,6 +58,9 @@ func (g *graphSettings) open(log *slog.Logger) (graphmill.Sink, string, error) {
 	if g.connections < 1 {
 		return nil, "", wrongUsage("--graph-max-connections: %d is below 1", g.connections)
 	}
+	if g.timeout < minTransactionTimeout {
+		return nil, "", wrongUsage("--transaction-timeout: %s is below %s", g.timeout, minTransactionTimeout)
+	}
 	password := ""
 	var again func() (string, error)
 	if g.passwordFile != "" {
@@ -61,7 +71,8 @@ func (g *graphSettings) open(log *slog.Logger) (graphmill.Sink, string, error) {
 		}
 	}
 	sink, err := graph.Open(graph.Config{
-		URI: g.uri, User: g.user, Password: password, ReadPassword: again, Database: g.database, MaxConnections: g.connections, Logger: log,
+		URI: g.uri, User: g.user, Password: password, ReadPassword: again, Database: g.database, MaxConnections: g.connections, TransactionTimeout: g.timeout,
+		Logger: log,
 	})
 	if err != nil {
 		return nil, "", asFlagOf(err)

@@ -84,7 +84,7 @@ func (c *conn) serve() {
 	defer c.end(false)
 	for {
 		m, ok := c.next()
-		if !ok {
+		if !ok || !c.thawed() {
 			return
 		}
 		if err := c.handle(m); err != nil {
@@ -98,7 +98,7 @@ func (c *conn) serve() {
 func (c *conn) read() {
 	defer close(c.ended)
 	r := bufio.NewReaderSize(c.nc, 64<<10)
-	if handshake(r, c.nc) != nil {
+	if !c.thawed() || handshake(r, c.nc) != nil {
 		return
 	}
 	for {
@@ -137,6 +137,21 @@ func (c *conn) next() (message, bool) {
 		return m, true
 	default:
 		return message{}, false
+	}
+}
+
+// thawed waits while the server is frozen. It reports whether the connection is
+// still to be served.
+func (c *conn) thawed() bool {
+	frozen := c.s.frozen.Load()
+	if frozen == nil {
+		return true
+	}
+	select {
+	case <-*frozen:
+		return true
+	case <-c.severed:
+		return false
 	}
 }
 

@@ -42,6 +42,7 @@ type Server struct {
 	opts    Options
 	hooks   atomic.Pointer[Hooks]
 	agent   atomic.Pointer[string]
+	frozen  atomic.Pointer[chan struct{}] // closed when it thaws; nil: it is not
 	flights atomic.Int64
 	logons  atomic.Int64
 	ids     atomic.Int64 // of transactions and connections
@@ -175,6 +176,18 @@ func (s *Server) Close() {
 	s.closed = true
 	s.mu.Unlock()
 	s.Stop()
+}
+
+// Freeze stops answering, as a database whose process is stopped (SIGSTOP) or
+// hangs: connections stay open, new ones are taken, and what comes is kept. It is
+// answered after thaw, which may be called more than once.
+func (s *Server) Freeze() (thaw func()) {
+	thawed := make(chan struct{})
+	s.frozen.Store(&thawed)
+	return sync.OnceFunc(func() {
+		s.frozen.CompareAndSwap(&thawed, nil)
+		close(thawed)
+	})
 }
 
 // Address returns host:port.

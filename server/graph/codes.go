@@ -68,7 +68,7 @@ var (
 		next:  "make the database writable, or name a server that is; the stream goes on by itself then"}
 	faultTooBig = fault{class: graphmill.FaultTooBig, code: codeTooBig,
 		about: "The transaction took more memory or time than the database gives it. Smaller batches are tried.",
-		next:  "lower BATCH_SIZE, or give transactions of the database more memory or time"}
+		next:  "lower BATCH_SIZE, or give transactions more memory (of the database) or time (--transaction-timeout)"}
 	faultAuth = fault{class: graphmill.FaultSetup, code: codeAuth,
 		about: "The database does not let the server in. It is not tried again: attempts lock the account.",
 		next:  "check --graph-user and --graph-password-file, then START the stream"}

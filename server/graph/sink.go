@@ -11,6 +11,7 @@ package graph
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -255,6 +256,7 @@ func (s *Sink) takeSlot(ctx context.Context) (err error) {
 		return s.closed()
 	default:
 	}
+	began := time.Now()
 	wait := time.NewTimer(s.cfg.ConnectTimeout)
 	defer wait.Stop()
 	turn := s.slots.take()
@@ -265,12 +267,21 @@ func (s *Sink) takeSlot(ctx context.Context) (err error) {
 		err = s.closed()
 	case <-ctx.Done():
 		err = s.interrupted(ctx)
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			f := s.exhausted(time.Since(began)) // which is why there is no answer
+			f.Err = ctx.Err()
+			err = f
+		}
 	case <-wait.C:
-		_, most := s.slots.state()
-		err = faultExhausted.whole(fmt.Sprintf("all %d connections to the database at %s have been in use for %s", most, s.target, s.cfg.ConnectTimeout))
+		err = s.exhausted(s.cfg.ConnectTimeout)
 	}
 	s.slots.leave(turn)
 	return err
+}
+
+func (s *Sink) exhausted(waited time.Duration) *graphmill.Fault {
+	_, most := s.slots.state()
+	return faultExhausted.whole(fmt.Sprintf("all %d connections to the database at %s have been in use for %s", most, s.target, waited.Round(time.Millisecond)))
 }
 
 // interrupted is the error of a caller that no longer wants an answer.
