@@ -16,6 +16,7 @@ const (
 	StateDraining State = "draining" // stopping: the batches under way are being finished
 	StateWaiting  State = "waiting"  // broker, topic or database is away; goes on by itself
 	StateFailed   State = "failed"   // goes on only when somebody says START
+	StateBroken   State = "broken"   // the catalog's entry of it cannot be read
 )
 
 // Reason says why a stream is waiting or has failed.

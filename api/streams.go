@@ -48,9 +48,9 @@ type StreamDefinition struct {
 type Stream struct {
 	StreamDefinition
 	Desired   graphmill.State   `json:"desired" doc:"What is wanted: stopped or running. A restart of the server resumes what is to run."`
-	State     graphmill.State   `json:"state" doc:"What it does: stopped, starting, running, draining, waiting or failed."`
-	Reason    *graphmill.Reason `json:"reason,omitempty" doc:"Why it is waiting or has failed."`
-	CreatedAt time.Time         `json:"created_at" doc:"When it was created."`
+	State     graphmill.State   `json:"state" doc:"What it does: stopped, starting, running, draining, waiting, failed, or broken where its stored definition cannot be read."`
+	Reason    *graphmill.Reason `json:"reason,omitempty" doc:"Why it is waiting, has failed or is broken, or cannot be started."`
+	CreatedAt time.Time         `json:"created_at,omitzero" doc:"When it was created; absent where that is not known."`
 	Warnings  []string          `json:"warnings,omitempty" doc:"What will not work as it is, such as a module that is not there yet. Told by the creation."`
 }
 
@@ -169,7 +169,7 @@ func (s *service) registerStreams() {
 	register(s, huma.Operation{
 		OperationID: "stopStreams", Method: http.MethodPost, Path: all + ":stop", Tags: tags,
 		Summary:     "Stop all streams",
-		Description: "Streams that are stopped already are left as they are. The answer tells of each; one that fails does not keep the others.",
+		Description: "Streams that are stopped already, or broken, are left as they are. The answer tells of each; one that fails does not keep the others.",
 	}, func(ctx context.Context, _ *allInput) (*changedOutput, error) {
 		return s.changeAll(ctx, graphmill.StateStopped, s.engine.StopStream)
 	})
@@ -284,6 +284,10 @@ func (s *service) changeAll(ctx context.Context, state graphmill.State, do func(
 	for n, i := range infos {
 		work.Go(func() error {
 			c := ChangedStream{Name: i.Spec.Name, State: i.State}
+			if i.State == graphmill.StateBroken && state == graphmill.StateStopped { // it does not run
+				out.Body.Streams[n] = c
+				return nil
+			}
 			now, err := do(ctx, i.Spec.Name)
 			switch {
 			case err == nil:

@@ -39,11 +39,15 @@ func (s *Server) CheckStream(ctx context.Context, name string, r CheckRequest) (
 	if err != nil {
 		return nil, err
 	}
+	spec, err := st.definition(ctx)
+	if err != nil {
+		return nil, err
+	}
 	ctx, stop := within(ctx, s.life)
 	defer stop()
 	limited, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
-	batches, err := s.check(limited, st.record().Spec, r)
+	batches, err := s.check(limited, spec, r)
 	switch {
 	case err == nil:
 		return batches, nil

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -36,8 +37,8 @@ func (s *Server) CreateStream(ctx context.Context, spec graphmill.StreamSpec, ch
 	if err := s.withinLimits(spec); err != nil {
 		return StreamInfo{}, err
 	}
-	if _, err := s.stream(spec.Name); err == nil {
-		return StreamInfo{}, streamExists(spec.Name)
+	if _, err := s.stream(spec.Name); graphmill.KindOf(err) != graphmill.KindNotFound {
+		return StreamInfo{}, cmp.Or(err, error(streamExists(spec.Name)))
 	}
 	if check {
 		if err := s.probe(ctx, spec); err != nil {

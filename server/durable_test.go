@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.etcd.io/bbolt"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/integration/boltserver"
@@ -183,40 +182,6 @@ func TestAFullDisk(t *testing.T) {
 		require.NoError(t, stop(s)())
 		require.Equal(t, graphmill.StateStopped, w.status(s).State)
 	})
-}
-
-func TestAStreamWhoseKeyIsLostIsReportedWithTheNextStep(t *testing.T) {
-	w := newWorld(t, 1, boltserver.Options{})
-	s := w.open(nil)
-	w.create(s, func(spec *graphmill.StreamSpec) { spec.Credentials = map[string]string{"client.id": "me"} })
-	w.close(s)
-	key := filepath.Join(w.dir, "secret.key")
-	require.NoError(t, os.Rename(key, key+".away"))
-	s = w.open(nil)
-	require.Len(t, w.log.with("put it back from a backup, or name it with --secret-key-file"), 1)
-	_, err := s.Stream(t.Context(), "s")
-	requireCode(t, err, "stream_not_found")
-	w.close(s)
-
-	require.NoError(t, os.Rename(key+".away", key))
-	_, err = w.open(nil).Stream(t.Context(), "s")
-	require.NoError(t, err)
-}
-
-func TestABrokenEntryCanBeDropped(t *testing.T) {
-	w := newWorld(t, 1, boltserver.Options{})
-	w.close(w.open(nil))
-	db, err := bbolt.Open(filepath.Join(w.dir, "catalog.db"), 0o600, nil)
-	require.NoError(t, err)
-	require.NoError(t, db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte("streams")).Put([]byte("s"), []byte(`{"spec":`))
-	}))
-	require.NoError(t, db.Close())
-	s := w.open(nil)
-	require.Len(t, w.log.with("cannot be read"), 1, "it is reported")
-	require.Len(t, w.log.with("graphmill stream drop s"), 1, "with the next step")
-	require.NoError(t, s.DeleteStream(t.Context(), "s"))
-	w.create(s, nil)
 }
 
 // A server is killed before its stream has carried a message, and started again

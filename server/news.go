@@ -119,7 +119,7 @@ func (n *news) logStateLocked(at time.Time) {
 	switch {
 	case failed:
 		level = slog.LevelError
-	case n.state == graphmill.StateWaiting:
+	case n.state == graphmill.StateWaiting, n.reason != nil: // stopped, and cannot be started
 		level = slog.LevelWarn
 	}
 	n.log.Log(context.Background(), level, "stream "+string(n.state), attrs...)

@@ -25,6 +25,7 @@ const (
 // to no message and no connection. Safe for concurrent use; what it hands out
 // is the receiver's or is never changed.
 type observed struct {
+	tell    func() // the state, where it is another one; called without mu
 	news    *news
 	metrics *streamMetrics
 	memory  atomic.Int64 // bytes of the instance's linear memory; 0: there is none
@@ -40,10 +41,10 @@ type observed struct {
 	counters    graphmill.Counters
 }
 
-func newObserved(news *news, metrics *streamMetrics) *observed {
+func newObserved(st *stream) *observed {
 	since := now()
 	return &observed{
-		news: news, metrics: metrics,
+		tell: st.tell, news: st.news, metrics: st.metrics,
 		counters: graphmill.Counters{Since: &since, BatchesClosed: map[string]int64{}},
 	}
 }
@@ -67,10 +68,6 @@ func (o *observed) describe(status *graphmill.StreamStatus) {
 func (o *observed) state() (graphmill.State, *graphmill.Reason) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.stateLocked()
-}
-
-func (o *observed) stateLocked() (graphmill.State, *graphmill.Reason) {
 	for _, reason := range o.waits {
 		if reason != nil {
 			return graphmill.StateWaiting, reason
@@ -86,9 +83,9 @@ func (o *observed) stateLocked() (graphmill.State, *graphmill.Reason) {
 // there.
 func (o *observed) setOpened() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
 	o.opened = true
-	o.news.changed(o.stateLocked())
+	o.mu.Unlock()
+	o.tell()
 }
 
 func (o *observed) isOpened() bool {
@@ -99,28 +96,30 @@ func (o *observed) isOpened() bool {
 
 // waiting notes that one side of the stream is away.
 func (o *observed) waiting(s side, f *graphmill.Fault) {
+	o.setWait(s, &graphmill.Reason{
+		Code: f.Code, Text: describe(f), Since: now(),
+		NextStep: cmp.Or(f.Next, "it goes on by itself"),
+	})
+	o.tell()
+}
+
+// setWait notes what a side is waited for; nil: it is there.
+func (o *observed) setWait(s side, reason *graphmill.Reason) (changed bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	since := now()
-	if old := o.waits[s]; old != nil && old.Code == f.Code {
-		since = old.Since
+	old := o.waits[s]
+	if old != nil && reason != nil && old.Code == reason.Code {
+		reason.Since = old.Since
 	}
-	o.waits[s] = &graphmill.Reason{
-		Code: f.Code, Text: describe(f), Since: since,
-		NextStep: cmp.Or(f.Next, "it goes on by itself"),
-	}
-	o.news.changed(o.stateLocked())
+	o.waits[s] = reason
+	return old != nil || reason != nil
 }
 
 // recovered notes that it is there.
 func (o *observed) recovered(s side) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.waits[s] == nil {
-		return
+	if o.setWait(s, nil) {
+		o.tell()
 	}
-	o.waits[s] = nil
-	o.news.changed(o.stateLocked())
 }
 
 // codeUnreachable is a source's reason while no broker answers.

@@ -18,7 +18,11 @@ func (s *Server) StreamOffsets(ctx context.Context, name string) (graphmill.Offs
 	if err != nil {
 		return graphmill.OffsetsInfo{}, err
 	}
-	return s.offsets(ctx, st.record().Spec)
+	spec, err := st.definition(ctx)
+	if err != nil {
+		return graphmill.OffsetsInfo{}, err
+	}
+	return s.offsets(ctx, spec)
 }
 
 func (s *Server) offsets(ctx context.Context, spec graphmill.StreamSpec) (graphmill.OffsetsInfo, error) {
@@ -60,7 +64,10 @@ func (st *stream) setOffsets(ctx context.Context, to graphmill.OffsetTarget, onl
 		return graphmill.OffsetsInfo{}, err
 	}
 	defer unlock()
-	spec := st.record().Spec
+	spec, err := st.definition(ctx)
+	if err != nil {
+		return graphmill.OffsetsInfo{}, err
+	}
 	if st.current() != nil {
 		e := graphmill.Conflict("stream_running", "the positions of stream %q cannot be set while it is running", spec.Name)
 		e.Next = "stop it: graphmill stream stop " + spec.Name

@@ -116,9 +116,12 @@ func (st *stream) settle(ctx context.Context, p *patch) ([]graphmill.Position, e
 }
 
 func (st *stream) setBetween(between bool) {
+	st.telling.Lock()
+	defer st.telling.Unlock()
 	st.mu.Lock()
-	defer st.mu.Unlock()
 	st.between = between
+	st.mu.Unlock()
+	st.tellLocked()
 }
 
 // redefine stores the definition, with the positions of what it brings. No run of
@@ -127,6 +130,10 @@ func (st *stream) redefine(ctx context.Context, p *patch, positions []graphmill.
 	st.storing.Lock()
 	defer st.storing.Unlock()
 	rec := st.record()
+	if rec.Locked != nil && stillLocked(rec, p.spec) == nil && rec.Desired == graphmill.StateRunning && rec.Failed == nil {
+		rec.Failed = &graphmill.Reason{Code: codeLocked, Since: now(), NextStep: "graphmill stream start " + rec.Spec.Name,
+			Text: "its secrets could not be opened; they have been set again"} // as any failure it lasts until START
+	}
 	rec.Spec = p.spec
 	var err error
 	if len(p.brought) > 0 {
@@ -138,13 +145,15 @@ func (st *stream) redefine(ctx context.Context, p *patch, positions []graphmill.
 		return err
 	}
 	st.setRecord(rec)
+	st.tell()
 	st.log.Info("definition changed", "options", strings.Join(p.changed, " "))
 	return nil
 }
 
 // planPatch checks all that can be checked while the stream goes on.
 func (s *Server) planPatch(ctx context.Context, st *stream, req PatchRequest, running bool) (*patch, error) {
-	old := st.record().Spec
+	rec := st.record()
+	old := rec.Spec
 	spec, err := old.Patched(req.Patch)
 	if err != nil {
 		return nil, err
@@ -178,6 +187,13 @@ func (s *Server) planPatch(ctx context.Context, st *stream, req PatchRequest, ru
 		}
 	} else {
 		p.warnings = s.warnings(ctx, spec)
+	}
+	if locked := stillLocked(rec, spec); locked != nil { // the brokers cannot be asked
+		if p.to != nil {
+			return nil, lockedError(spec.Name, locked)
+		}
+		p.warnings = append(p.warnings, fmt.Sprintf("the stream cannot start yet: %v", lockedError(spec.Name, locked)))
+		return p, nil
 	}
 	reconnects := slices.ContainsFunc(p.changed, connects)
 	if reconnects {

@@ -77,7 +77,7 @@ func newRun(st *stream, spec graphmill.StreamSpec, req StartRequest) *run {
 		accepted: req,
 		opened:   make(chan struct{}),
 		done:     make(chan struct{}),
-		observed: newObserved(st.news, st.metrics),
+		observed: newObserved(st),
 		ends:     ends{valid: endsValid * st.srv.cfg.LagInterval},
 		held:     newHoldings(),
 		saved:    time.Now(),
@@ -223,16 +223,23 @@ func (r *run) endedBy() *graphmill.Fault {
 
 // drain asks the run to finish the batches under way and to end.
 func (r *run) drain() {
-	r.endWorking()
+	r.ask(r.endWorking)
 	r.lane.drain()
-	r.st.news.changed(graphmill.StateDraining, nil)
 }
 
 // halt asks the run to finish only the batch that is being executed.
 func (r *run) halt() {
-	r.endPreparing()
+	r.ask(r.endPreparing)
 	r.lane.kick()
-	r.st.news.changed(graphmill.StateDraining, nil)
+}
+
+// ask asks for the end, and tells that it was asked for before anything that comes
+// of it.
+func (r *run) ask(end func()) {
+	r.st.telling.Lock()
+	defer r.st.telling.Unlock()
+	end()
+	r.st.tellLocked()
 }
 
 func (r *run) askedToEnd() bool { return r.working.Err() != nil }

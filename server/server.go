@@ -87,8 +87,12 @@ func (c *Config) keys() *secret.Keys {
 	if c.SecretKeyFile != "" {
 		return secret.NewKeys(c.SecretKeyFile, false)
 	}
-	return secret.NewKeys(filepath.Join(c.DataDir, "secret.key"), true)
+	return secret.NewKeys(SecretKeyFile(c.DataDir), true)
 }
+
+// SecretKeyFile is where the key of a data directory lies, unless another file is
+// named.
+func SecretKeyFile(dataDir string) string { return filepath.Join(dataDir, "secret.key") }
 
 // Server keeps modules and streams and runs the streams. Safe for concurrent
 // use.
@@ -120,6 +124,7 @@ type Server struct {
 	// mu guards what follows, for moments only.
 	mu      sync.Mutex
 	streams map[string]*stream
+	broken  map[string]StreamInfo // whose entries in the catalog cannot be read
 	closing bool
 }
 
@@ -158,6 +163,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		metrics: newMetrics(cfg.Version),
 		opened:  make(chan struct{}, 1),
 		streams: map[string]*stream{},
+		broken:  map[string]StreamInfo{},
 	}
 	s.metrics.registry.MustRegister(newLiveMetrics(s))
 	s.plugins, err = openPlugins(cfg.PluginsDir, host, cfg.Logger)
@@ -172,9 +178,6 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// removal are the commands that remove an entry of the catalog, by its kind.
-var removal = map[string]string{"stream": "graphmill stream drop ", "module": "graphmill module rm "}
-
 // resume loads the stored streams and starts those that are to run.
 func (s *Server) resume(ctx context.Context) error {
 	stored, broken, err := s.catalog.Streams(ctx)
@@ -185,9 +188,14 @@ func (s *Server) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, b := range append(broken, brokenModules...) {
+	for _, b := range brokenModules {
 		s.log.Error("an entry of the catalog cannot be read; it is left as it is", "kind", b.Kind, "name", b.Name, "error", b.Err,
-			"next_step", cmp.Or(nextOf(b.Err), "put the data directory back from a backup, or remove the entry: "+removal[b.Kind]+b.Name))
+			"next_step", cmp.Or(nextOf(b.Err), "put the data directory back from a backup, or remove the entry: graphmill module rm "+b.Name))
+	}
+	for _, b := range broken {
+		info := s.brokenInfo(b, now())
+		s.broken[b.Name] = info
+		s.log.Error("stream broken", "stream", b.Name, "text", info.Reason.Text, "next_step", info.Reason.NextStep)
 	}
 	lost, err := s.catalog.LostModules(ctx)
 	if err != nil {
@@ -202,12 +210,16 @@ func (s *Server) resume(ctx context.Context) error {
 	}
 	resumed := 0
 	for _, rec := range stored {
-		if rec.Desired == graphmill.StateRunning && rec.Failed == nil {
-			s.resumeStream(s.streams[rec.Spec.Name])
+		st := s.streams[rec.Spec.Name]
+		switch {
+		case rec.Locked != nil:
+			st.tell()
+		case rec.Desired == graphmill.StateRunning && rec.Failed == nil:
+			s.resumeStream(st)
 			resumed++
 		}
 	}
-	s.log.Info("streams loaded", "streams", len(stored), "resumed", resumed, "statements_go_to", s.cfg.SinkName)
+	s.log.Info("streams loaded", "streams", len(stored)+len(broken), "resumed", resumed, "statements_go_to", s.cfg.SinkName)
 	return nil
 }
 
@@ -269,6 +281,9 @@ func (s *Server) stream(name string) (*stream, error) {
 	defer s.mu.Unlock()
 	if st := s.streams[name]; st != nil {
 		return st, nil
+	}
+	if info, ok := s.broken[name]; ok {
+		return nil, &graphmill.Error{Kind: graphmill.KindConflict, Code: info.Reason.Code, Text: info.Reason.Text, Next: info.Reason.NextStep}
 	}
 	return nil, s.noSuchStreamLocked(name)
 }

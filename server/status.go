@@ -13,6 +13,9 @@ const statusPatience = 3 * time.Second
 // StreamStatus answers why nothing is happening, or how far a stream is. Where
 // the broker does not answer in time, end and lag are -1.
 func (s *Server) StreamStatus(ctx context.Context, name string) (graphmill.StreamStatus, error) {
+	if info, ok := s.brokenStream(name); ok {
+		return graphmill.StreamStatus{Name: name, Desired: info.Desired, State: info.State, Reason: info.Reason}, nil
+	}
 	st, err := s.stream(name)
 	if err != nil {
 		return graphmill.StreamStatus{}, err

@@ -29,22 +29,32 @@ type stream struct {
 	// command, or by a run that has failed.
 	storing sync.Mutex
 
+	// telling makes the states that are told those which the stream was in, in this
+	// order: each change is told before the next is made. It is taken before mu.
+	telling sync.Mutex
+
 	// mu guards what follows, for moments only.
 	mu      sync.Mutex
 	rec     catalog.Stream
-	run     *run      // under way, until its end is stored; nil: none
-	between bool      // a run has ended, and another is to go on for it with a changed definition
-	last    *observed // of the run that ended last
+	locked  *graphmill.Reason // why it cannot run, where secrets of rec are locked
+	run     *run              // under way, until its end is stored; nil: none
+	between bool              // a run has ended, and another is to go on for it with a changed definition
+	last    *observed         // of the run that ended last
 	dropped bool
 }
 
 func newStream(srv *Server, rec catalog.Stream) *stream {
 	name := rec.Spec.Name
 	log := srv.log.With("stream", name)
-	return &stream{
-		srv: srv, rec: rec, log: log, news: newNews(name, srv.events, log), metrics: srv.metrics.of(name),
+	st := &stream{
+		srv: srv, log: log, news: newNews(name, srv.events, log), metrics: srv.metrics.of(name),
 		command: make(chan struct{}, 1),
 	}
+	st.setRecord(rec)
+	if rec.Locked == nil {
+		st.news.state, st.news.reason = st.stateLocked() // as it has been
+	}
+	return st
 }
 
 func (st *stream) name() string { return st.record().Spec.Name }
@@ -116,6 +126,32 @@ func (st *stream) setRecord(rec catalog.Stream) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.rec = rec
+	switch {
+	case rec.Locked == nil:
+		st.locked = nil
+	case st.locked == nil:
+		st.locked = lockedReason(rec.Spec.Name, rec.Locked)
+	default:
+		since := st.locked.Since
+		st.locked = lockedReason(rec.Spec.Name, rec.Locked)
+		st.locked.Since = since
+	}
+}
+
+// tell tells the state that the stream is in, where that is another one than was
+// told last. Neither mu nor a lock of the run is held.
+func (st *stream) tell() {
+	st.telling.Lock()
+	defer st.telling.Unlock()
+	st.tellLocked()
+}
+
+// tellLocked is tell with telling held.
+func (st *stream) tellLocked() {
+	st.mu.Lock()
+	state, reason := st.stateLocked()
+	st.mu.Unlock()
+	st.news.changed(state, reason)
 }
 
 // start sets the desired state to running and begins a run. It returns when
@@ -181,7 +217,11 @@ func (st *stream) startRun(ctx context.Context, req StartRequest) (*run, error) 
 	if st.current() != nil {
 		return nil, graphmill.Conflict("already_running", "stream %q is already running", st.name())
 	}
-	return st.srv.startAlone(ctx, st, st.record().Spec, func() (*run, error) {
+	spec, err := st.definition(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return st.srv.startAlone(ctx, st, spec, func() (*run, error) {
 		err := st.update(func(rec *catalog.Stream) {
 			rec.Desired = graphmill.StateRunning
 			if req.BatchLimit > 0 {
@@ -212,12 +252,14 @@ func (st *stream) whyNotStarted(ctx context.Context, r *run) error {
 
 // launch begins a run. The command lock is held, or nobody else knows st yet.
 func (st *stream) launch(req StartRequest) *run {
+	r := newRun(st, st.record().Spec, req)
+	st.srv.lanes(+1)
+	st.telling.Lock()
 	st.mu.Lock()
-	r := newRun(st, st.rec.Spec, req)
 	st.run = r
 	st.mu.Unlock()
-	st.srv.lanes(+1)
-	st.news.changed(graphmill.StateStarting, nil)
+	st.tellLocked()
+	st.telling.Unlock()
 	go r.main()
 	return r
 }
@@ -229,12 +271,13 @@ func (st *stream) ended(r *run, f *graphmill.Fault) {
 	if f != nil {
 		st.storeFailure(reasonOf(r.spec.Name, f))
 	}
+	st.srv.lanes(-1)
+	st.telling.Lock()
+	defer st.telling.Unlock()
 	st.mu.Lock()
 	st.run, st.last = nil, r.observed
-	state, reason := st.stateLocked()
 	st.mu.Unlock()
-	st.srv.lanes(-1)
-	st.news.changed(state, reason)
+	st.tellLocked()
 }
 
 func (st *stream) storeFailure(reason *graphmill.Reason) {
@@ -272,7 +315,7 @@ func (st *stream) stop(ctx context.Context) error {
 		r.drain()
 		r.wait(nil, st.srv.cfg.DrainTimeout)
 	} else {
-		st.news.changed(graphmill.StateStopped, nil) // it had failed
+		st.tell() // it had failed
 	}
 	if notStored != nil {
 		return fmt.Errorf("stream %q is stopped, but that could not be stored, and a restart of the server would start it again: %w", rec.Spec.Name, notStored)
@@ -349,7 +392,7 @@ func (st *stream) info() StreamInfo {
 	defer st.mu.Unlock()
 	state, reason := st.stateLocked()
 	return StreamInfo{
-		Spec:      st.rec.Spec,
+		Spec:      shown(st.rec),
 		CreatedAt: st.rec.CreatedAt,
 		Desired:   st.rec.Desired,
 		State:     state,
@@ -363,7 +406,12 @@ func (st *stream) stateLocked() (graphmill.State, *graphmill.Reason) {
 	case st.run != nil:
 		return st.run.state()
 	case st.between:
-		return graphmill.StateStarting, nil
+		return graphmill.StateDraining, nil
+	case st.locked != nil:
+		if st.rec.Desired == graphmill.StateRunning {
+			return graphmill.StateFailed, st.locked
+		}
+		return graphmill.StateStopped, st.locked
 	case st.rec.Failed != nil:
 		return graphmill.StateFailed, st.rec.Failed
 	}

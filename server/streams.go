@@ -11,16 +11,21 @@ import (
 	"github.com/graphmill/graphmill/sources/kafka"
 )
 
-// Streams returns every stream by name.
+// Streams returns every stream by name, those too whose entry in the catalog
+// cannot be read: of them the name, and why, in the state broken.
 func (s *Server) Streams(context.Context) ([]StreamInfo, error) {
 	infos := []StreamInfo{}
 	s.each(func(st *stream) { infos = append(infos, st.info()) })
+	infos = append(infos, s.brokenStreams()...)
 	slices.SortFunc(infos, func(a, b StreamInfo) int { return strings.Compare(a.Spec.Name, b.Spec.Name) })
 	return infos, nil
 }
 
 // Stream returns one stream. Errors: KindNotFound.
 func (s *Server) Stream(_ context.Context, name string) (StreamInfo, error) {
+	if info, ok := s.brokenStream(name); ok {
+		return info, nil
+	}
 	st, err := s.stream(name)
 	if err != nil {
 		return StreamInfo{}, err
@@ -86,24 +91,13 @@ func (s *Server) DeleteStream(ctx context.Context, name string) error {
 	st, err := s.stream(name)
 	if err == nil {
 		err = st.drop(ctx)
-	} else {
+	} else if graphmill.KindOf(err) == graphmill.KindConflict {
 		err = s.deleteBroken(ctx, name)
 	}
 	if err == nil {
 		s.log.Info("stream dropped", "stream", name)
 	}
 	return err
-}
-
-// deleteBroken removes an entry of the catalog that could not be read, of which
-// there is no stream here.
-func (s *Server) deleteBroken(ctx context.Context, name string) error {
-	s.defining.Lock()
-	defer s.defining.Unlock()
-	if _, err := s.stream(name); err == nil { // made this very moment
-		return streamNotFound(name)
-	}
-	return s.catalog.DeleteStream(ctx, name)
 }
 
 // canTransform tells whether module and function are there.

@@ -126,7 +126,11 @@ func (w *world) open(change func(*server.Config)) *server.Server {
 	w.t.Helper()
 	s, err := server.Open(w.t.Context(), w.config(change))
 	require.NoError(w.t, err)
-	w.t.Cleanup(func() { w.close(s) })
+	wait := w.watchStates(s)
+	w.t.Cleanup(func() {
+		w.close(s)
+		wait()
+	})
 	return s
 }
 

@@ -173,7 +173,7 @@ func (d *doctor) secretFiles() []finding {
 	}{
 		{"graph-password-file", s.graph.passwordFile, func(path string) error { _, err := passwordFrom(path); return err }},
 		{"token-file", s.tokenFile, func(path string) error { _, err := api.FirstToken(path); return err }},
-		{"secret-key-file", s.secretKeyFile, func(path string) error { _, err := os.Stat(path); return err }},
+		{"secret-key-file", s.keyFile(), func(path string) error { _, err := os.Stat(path); return err }},
 		{"secrets-dir", s.secretsDir, func(path string) error { _, err := os.ReadDir(path); return err }},
 	} {
 		if f.path == "" {
@@ -183,8 +183,8 @@ func (d *doctor) secretFiles() []finding {
 			findings = append(findings, failed(fmt.Errorf("--%s: %w", f.flag, err)))
 			continue
 		}
-		if info, err := os.Stat(f.path); err == nil && info.Mode().Perm()&0o004 != 0 {
-			findings = append(findings, warn("chmod o-rwx "+f.path, "everybody on this machine can read --%s %s", f.flag, f.path))
+		if who, next := s.readers(f.path); who != "" {
+			findings = append(findings, warn(next, "%s can read --%s %s", who, f.flag, f.path))
 			continue
 		}
 		findings = append(findings, ok("--%s can be read", f.flag))

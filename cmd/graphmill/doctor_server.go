@@ -113,7 +113,7 @@ func streamFindings(server string, streams []api.Stream) []finding {
 			continue
 		}
 		f := warn(r.NextStep, "stream %s is %s, %s: %s", s.Name, s.State, r.Code, r.Text)
-		if s.State == graphmill.StateFailed {
+		if s.State == graphmill.StateFailed || s.State == graphmill.StateBroken {
 			f.Result = isFail
 		}
 		trouble = append(trouble, f)

@@ -208,6 +208,15 @@ func TestDoctorTellsWhatToMend(t *testing.T) {
 			}, 1,
 			[]string{"fail files of secrets: --graph-password-file", "warn files of secrets: everybody on this machine can read --token-file tokens"},
 		},
+		"the server's own key, that its group may read": {
+			func(t *testing.T, dir string) []string {
+				require.NoError(t, os.MkdirAll("data", 0o700))
+				require.NoError(t, os.WriteFile("data/secret.key", nil, 0o600))
+				require.NoError(t, os.Chmod("data/secret.key", 0o640))
+				return []string{"--graph-uri", "ledger:l", "--data-dir", "data"}
+			}, 0,
+			[]string{"warn files of secrets: its group can read --secret-key-file data/secret.key"},
+		},
 		"the server that is named does not run": {
 			func(t *testing.T, dir string) []string {
 				return []string{"--graph-uri", "ledger:l", "--server", nobody}

@@ -248,17 +248,42 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	return nil, e
 }
 
-// warnOfSecrets tells of files with secrets that every user of this machine may
-// read, and of a folder of them that nobody can.
+// keyFile is the file of the key that seals credentials, if it is named or there
+// already; else empty.
+func (s *serveSettings) keyFile() string {
+	if s.secretKeyFile != "" {
+		return s.secretKeyFile
+	}
+	own := server.SecretKeyFile(s.dataDir)
+	if _, err := os.Stat(own); err != nil {
+		return "" // made when it is needed
+	}
+	return own
+}
+
+// readers says who can read a file of secrets and should not, and how that is
+// mended; empty: nobody, or there is none. A file may be its group's, as files that
+// are mounted are; the server's own key was made for its owner alone.
+func (s *serveSettings) readers(path string) (who, next string) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil: // told where it is read
+	case info.Mode().Perm()&0o004 != 0:
+		return "everybody on this machine", "chmod go-rwx " + path
+	case info.Mode().Perm()&0o040 != 0 && path == server.SecretKeyFile(s.dataDir):
+		return "its group", "chmod go-rwx " + path
+	}
+	return "", ""
+}
+
+// warnOfSecrets tells of files with secrets that others may read, and of a folder of them that nobody can.
 func (s *serveSettings) warnOfSecrets(log *slog.Logger) {
 	for _, f := range []struct{ flag, path string }{
-		{"graph-password-file", s.graph.passwordFile}, {"token-file", s.tokenFile}, {"secret-key-file", s.secretKeyFile},
+		{"graph-password-file", s.graph.passwordFile}, {"token-file", s.tokenFile}, {"secret-key-file", s.keyFile()},
 	} {
-		info, err := os.Stat(f.path)
-		if err != nil || info.Mode().Perm()&0o004 == 0 { // what is absent is told where it is read
-			continue
+		if who, next := s.readers(f.path); who != "" {
+			log.Warn(who+" can read a file of secrets", "setting", f.flag, "file", f.path, "next_step", next)
 		}
-		log.Warn("everybody on this machine can read a file of secrets", "setting", f.flag, "file", f.path, "next_step", "chmod o-rwx "+f.path)
 	}
 	if s.secretsDir == "" {
 		return

@@ -71,7 +71,11 @@ func (a *app) showStream(ctx context.Context, c *client, out *output, name strin
 		fmt.Fprint(a.out, "\x1b[H\x1b[2J")
 	}
 	return out.print(s, func(w io.Writer) error {
-		printDefinition(w, &s.Definition)
+		if s.Definition.State == graphmill.StateBroken {
+			line(w, "name", "%s", s.Definition.Name)
+		} else {
+			printDefinition(w, &s.Definition)
+		}
 		printStatus(w, &s.Status, time.Now())
 		return nil
 	})

@@ -182,7 +182,7 @@ func (c *Bolt) Streams(context.Context) ([]Stream, []Broken, error) {
 		return tx.Bucket(streamsBucket).ForEach(func(k, v []byte) error {
 			s, err := c.decodeStream(k, v)
 			if err != nil {
-				broken = append(broken, Broken{Kind: "stream", Name: string(k), Err: err})
+				broken = append(broken, Broken{Kind: "stream", Name: string(k), Err: err, Known: knownOf(k, v)})
 				return nil
 			}
 			streams = append(streams, s)
@@ -197,10 +197,24 @@ func (c *Bolt) decodeStream(k, v []byte) (Stream, error) {
 	if err != nil {
 		return s, err
 	}
-	if err := openSecrets(&s.Spec, c.seal); err != nil {
-		return s, err
+	s.Locked = openSecrets(&s.Spec, c.seal)
+	readable := withoutLocked(s.Spec, s.Locked)
+	return s, readable.Validate()
+}
+
+// knownOf returns what can be read of an entry with an error in it, such as one of
+// a later version.
+func knownOf(k, v []byte) Stream {
+	var s Stream
+	if err := json.Unmarshal(v, &s); err != nil || s.Spec.Name != string(k) {
+		s = Stream{}
 	}
-	return s, s.Spec.Validate()
+	s.Spec.Name = string(k)
+	s.Spec.Credentials, s.Spec.Configs = nil, nil // sealed
+	if s.Desired != graphmill.StateRunning {
+		s.Desired = graphmill.StateStopped
+	}
+	return s
 }
 
 // sealedStream reads an entry and leaves its secrets sealed.
@@ -218,26 +232,45 @@ func sealedStream(k, v []byte) (Stream, error) {
 	return s, nil
 }
 
-// putStream stores a definition, its secrets sealed.
-func (c *Bolt) putStream(tx *bbolt.Tx, s Stream) error {
-	if err := sealSecrets(&s.Spec, c.seal); err != nil {
-		return err
+// putStream stores a definition, its secrets sealed, in the place of another; nil:
+// there is none. It returns what of the secrets stays locked.
+func (c *Bolt) putStream(tx *bbolt.Tx, s Stream, stored *Stream) (*Locked, error) {
+	var old *graphmill.StreamSpec
+	if stored != nil {
+		old = &stored.Spec
 	}
-	return putJSON(tx.Bucket(streamsBucket), s.Spec.Name, s)
+	names, err := sealSecrets(&s.Spec, old, c.seal, func() bool { return !anySealed(tx, s.Spec.Name) })
+	if err != nil {
+		return nil, err
+	}
+	if err := putJSON(tx.Bucket(streamsBucket), s.Spec.Name, s); err != nil || len(names) == 0 || s.Locked == nil {
+		return nil, err
+	}
+	return &Locked{Settings: names, Err: s.Locked.Err}, nil
 }
 
-func (c *Bolt) getStream(tx *bbolt.Tx, name string) (Stream, error) {
+// getStream reads an entry by decode: decodeStream, or sealedStream.
+func getStream(tx *bbolt.Tx, name string, decode func(k, v []byte) (Stream, error)) (Stream, error) {
 	v := tx.Bucket(streamsBucket).Get([]byte(name))
 	if v == nil {
 		return Stream{}, graphmill.NotFound("stream_not_found", "there is no stream %q", name)
 	}
-	s, err := c.decodeStream([]byte(name), v)
+	s, err := decode([]byte(name), v)
 	if err != nil {
 		return s, &graphmill.Error{Kind: graphmill.KindConflict, Code: "entry_broken",
 			Text: fmt.Sprintf("the catalog's entry of stream %q cannot be read", name), Err: err,
 			Next: "drop the stream and create it again"}
 	}
 	return s, nil
+}
+
+// Stream implements Catalog.
+func (c *Bolt) Stream(_ context.Context, name string) (s Stream, err error) {
+	err = c.view(func(tx *bbolt.Tx) error {
+		s, err = getStream(tx, name, c.decodeStream)
+		return err
+	})
+	return s, err
 }
 
 // CreateStream implements Catalog.
@@ -247,7 +280,8 @@ func (c *Bolt) CreateStream(_ context.Context, s Stream) (Stream, error) {
 		if tx.Bucket(streamsBucket).Get([]byte(s.Spec.Name)) != nil {
 			return graphmill.Conflict("stream_exists", "there is a stream %q already", s.Spec.Name)
 		}
-		return c.putStream(tx, s)
+		_, err := c.putStream(tx, s, nil)
+		return err
 	})
 	return s, err
 }
@@ -263,7 +297,10 @@ func (c *Bolt) UpdateStream(_ context.Context, s Stream) (Stream, error) {
 
 // replaceStream stores the next revision of a stream.
 func (c *Bolt) replaceStream(tx *bbolt.Tx, s Stream) (Stream, error) {
-	stored, err := c.getStream(tx, s.Spec.Name)
+	if _, err := getStream(tx, s.Spec.Name, c.decodeStream); err != nil {
+		return s, err
+	}
+	stored, err := getStream(tx, s.Spec.Name, sealedStream)
 	if err != nil {
 		return s, err
 	}
@@ -271,7 +308,8 @@ func (c *Bolt) replaceStream(tx *bbolt.Tx, s Stream) (Stream, error) {
 		return s, graphmill.Conflict("stream_changed", "stream %q was changed by somebody else meanwhile", s.Spec.Name)
 	}
 	s.Revision++
-	return s, c.putStream(tx, s)
+	s.Locked, err = c.putStream(tx, s, &stored)
+	return s, err
 }
 
 // DeleteStream implements Catalog.

@@ -20,6 +20,10 @@ type Stream struct {
 	// restart, although it is desired running.
 	Failed *graphmill.Reason `json:"failed,omitempty"`
 
+	// Locked are secrets of Spec that could not be opened: the stream cannot run.
+	// Nil: there are none. It is not stored.
+	Locked *Locked `json:"-"`
+
 	// Revision counts the changes of this entry. An update states the revision
 	// that it was made from.
 	Revision uint64 `json:"revision"`
@@ -30,6 +34,10 @@ type Broken struct {
 	Kind string // "stream", "module"
 	Name string
 	Err  error
+
+	// Known is what can be read of a stream all the same, without settings of the
+	// broker's client; its name and a desired state at least.
+	Known Stream
 }
 
 // Catalog is the store. Every write is durable before it returns. Safe for
@@ -41,10 +49,14 @@ type Broken struct {
 type Catalog interface {
 	// Streams returns every readable stream by name, and the broken ones.
 	Streams(ctx context.Context) ([]Stream, []Broken, error)
+	// Stream returns one stream, its secrets opened with the keys that there are
+	// now.
+	Stream(ctx context.Context, name string) (Stream, error)
 	// CreateStream stores a new stream with revision 1.
 	CreateStream(ctx context.Context, s Stream) (Stream, error)
 	// UpdateStream replaces the stream whose stored revision is s.Revision and
-	// returns it with the next one.
+	// returns it with the next one. Of its locked secrets those count as set anew
+	// that have another value.
 	UpdateStream(ctx context.Context, s Stream) (Stream, error)
 	// MoveStream is UpdateStream and MergePositions in one. With forget, positions
 	// of all other partitions are removed.

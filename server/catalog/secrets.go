@@ -1,62 +1,125 @@
 package catalog
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
+	"slices"
+
+	"go.etcd.io/bbolt"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/server/secret"
 )
 
 // Sealer makes secrets unreadable in the store; *secret.Keys is one. about binds
-// a value to its place.
+// a value to its place. first tells whether nothing is sealed yet: only then a key
+// may be made.
 type Sealer interface {
-	Seal(plain, about string) (sealed string, err error)
+	Seal(plain, about string, first func() bool) (sealed string, err error)
 	Open(sealed, about string) (plain string, err error)
 }
 
-// sealSecrets seals the secrets of a definition that is to be stored. References
-// to secrets are none. The maps of the caller's definition are left alone.
-func sealSecrets(spec *graphmill.StreamSpec, seal Sealer) (err error) {
-	spec.Credentials, err = sealEntries(spec, "credentials", spec.Credentials, seal, func(string, string) bool { return true })
-	if err != nil {
-		return err
-	}
-	spec.Configs, err = sealEntries(spec, "configs", spec.Configs, seal, graphmill.SecretConfig)
-	return err
+// Locked are the secrets of a stored definition that no key opens. In the
+// definition they stand as they are stored, and so they are stored again, until
+// they are set anew or their key is back.
+type Locked struct {
+	Settings []string // "credentials.sasl.password", sorted
+	Err      error    // why: of KindConflict, secret_key
 }
 
-func sealEntries(spec *graphmill.StreamSpec, field string, entries map[string]string, seal Sealer, isSecret func(name, value string) bool) (map[string]string, error) {
-	entries = maps.Clone(entries)
-	for name, value := range entries {
-		_, isRef := graphmill.SecretRef(value)
-		// What only looks sealed is sealed, too, or it would be opened.
-		if !secret.IsSealed(value) && (isRef || !isSecret(name, value)) {
-			continue
-		}
-		var err error
-		if entries[name], err = seal.Seal(value, place(spec, field, name)); err != nil {
-			return nil, fmt.Errorf("seal %s of stream %q for the catalog: %w", name, spec.Name, err)
-		}
-	}
-	return entries, nil
+// secretMaps are the parts of a definition that hold secrets.
+func secretMaps(spec *graphmill.StreamSpec) map[string]*map[string]string {
+	return map[string]*map[string]string{"credentials": &spec.Credentials, "configs": &spec.Configs}
 }
 
-// openSecrets gives a stored definition its secrets back.
-func openSecrets(spec *graphmill.StreamSpec, seal Sealer) error {
-	for field, entries := range map[string]map[string]string{"credentials": spec.Credentials, "configs": spec.Configs} {
-		for name, value := range entries {
+// isSecret says whether a value of one of the parts is to be sealed. References to
+// secrets are none. What only looks sealed is, too, or it would be opened.
+func isSecret(field, name, value string) bool {
+	if secret.IsSealed(value) {
+		return true
+	}
+	_, isRef := graphmill.SecretRef(value)
+	return !isRef && (field == "credentials" || graphmill.SecretConfig(name, value))
+}
+
+// sealSecrets seals the secrets of a definition that is to be stored in the place
+// of another (nil: there is none), and returns those that stay locked. The maps of
+// the caller's definition are left alone.
+func sealSecrets(spec *graphmill.StreamSpec, stored *graphmill.StreamSpec, seal Sealer, nothingSealed func() bool) (locked []string, err error) {
+	toSeal := map[string][]string{}
+	for field, entries := range secretMaps(spec) {
+		*entries = maps.Clone(*entries)
+		for name, value := range *entries {
+			switch {
+			case !isSecret(field, name, value):
+			case stored != nil && secret.IsSealed(value) && (*secretMaps(stored)[field])[name] == value:
+				locked = append(locked, field+"."+name)
+			default:
+				toSeal[field] = append(toSeal[field], name)
+			}
+		}
+	}
+	first := func() bool { return len(locked) == 0 && nothingSealed() }
+	for field, names := range toSeal {
+		entries := *secretMaps(spec)[field]
+		for _, name := range names {
+			if entries[name], err = seal.Seal(entries[name], place(spec, field, name), first); err != nil {
+				return nil, fmt.Errorf("seal %s of stream %q for the catalog: %w", name, spec.Name, err)
+			}
+		}
+	}
+	slices.Sort(locked)
+	return locked, nil
+}
+
+// openSecrets gives a stored definition its secrets back, but for those that are
+// locked; nil: none is.
+func openSecrets(spec *graphmill.StreamSpec, seal Sealer) *Locked {
+	var locked Locked
+	for field, entries := range secretMaps(spec) {
+		for _, name := range slices.Sorted(maps.Keys(*entries)) {
+			value := (*entries)[name]
 			if !secret.IsSealed(value) {
 				continue
 			}
 			plain, err := seal.Open(value, place(spec, field, name))
 			if err != nil {
-				return fmt.Errorf("%s %s: %w", field, name, err)
+				locked.Settings, locked.Err = append(locked.Settings, field+"."+name), err
+				continue
 			}
-			entries[name] = plain
+			(*entries)[name] = plain
 		}
 	}
-	return nil
+	if locked.Err == nil {
+		return nil
+	}
+	slices.Sort(locked.Settings)
+	return &locked
+}
+
+// withoutLocked is a definition as it can be validated: the text of a sealed value
+// follows other rules than the value.
+func withoutLocked(spec graphmill.StreamSpec, locked *Locked) graphmill.StreamSpec {
+	if locked == nil {
+		return spec
+	}
+	for field, entries := range secretMaps(&spec) {
+		*entries = maps.Clone(*entries)
+		maps.DeleteFunc(*entries, func(name, _ string) bool { return slices.Contains(locked.Settings, field+"."+name) })
+	}
+	return spec
+}
+
+// anySealed says whether a stored stream other than the one named may hold a sealed
+// value. It looks at the bytes, since an entry that cannot be read may hold one too.
+func anySealed(tx *bbolt.Tx, but string) bool {
+	found := false
+	_ = tx.Bucket(streamsBucket).ForEach(func(k, v []byte) error {
+		found = found || string(k) != but && bytes.Contains(v, []byte(secret.Prefix))
+		return nil
+	})
+	return found
 }
 
 // place binds a sealed value to its stream and setting.

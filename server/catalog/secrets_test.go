@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -54,34 +55,107 @@ func TestCase39SecretsAreUnreadableInTheDataDirectory(t *testing.T) {
 	requireNowhere(t, dir, planted)
 }
 
-func TestAnEntryWhoseKeyIsLostIsReportedAndTheOthersLoad(t *testing.T) {
-	dir := t.TempDir()
-	c := open(t, dir)
+// lost is a catalog with a stream whose key has been taken away, and one without
+// secrets.
+func lost(t *testing.T) (c *catalog.Bolt, dir string, sealed, plain catalog.Stream) {
+	t.Helper()
+	dir = t.TempDir()
+	c = open(t, dir)
 	_, err := c.CreateStream(ctx, secured("sealed"))
 	require.NoError(t, err)
-	open1, err := c.CreateStream(ctx, stream("open", "m.f"))
+	plain, err = c.CreateStream(ctx, stream("plain", "m.f"))
 	require.NoError(t, err)
-	key := filepath.Join(dir, "secret.key")
 	require.NoError(t, c.Close())
+	key := filepath.Join(dir, "secret.key")
 	require.NoError(t, os.Rename(key, key+".away"))
-
 	c = open(t, dir)
+	sealed, err = c.Stream(ctx, "sealed")
+	require.NoError(t, err)
+	return c, dir, sealed, plain
+}
+
+var allLocked = []string{"configs.ssl.key.pem", "credentials.sasl.password", "credentials.sasl.username"}
+
+func TestSecretsWhoseKeyIsLostAreLockedAndComeBackWithIt(t *testing.T) {
+	c, dir, sealed, plain := lost(t)
 	streams, broken, err := c.Streams(ctx)
 	require.NoError(t, err)
-	require.Equal(t, []catalog.Stream{open1}, streams)
-	require.Len(t, broken, 1)
-	require.Equal(t, "sealed", broken[0].Name)
-	require.ErrorContains(t, broken[0].Err, "secret.key is not there")
+	require.Empty(t, broken)
+	require.Equal(t, []catalog.Stream{plain, sealed}, streams)
+	require.Equal(t, allLocked, sealed.Locked.Settings)
+	require.ErrorContains(t, sealed.Locked.Err, "secret.key is not there")
 	m, _, err := c.PutModule(ctx, graphmill.Module{Name: "m", ContentType: "application/wasm", Transformations: []string{"f"}}, []byte("bytes"), true)
 	require.NoError(t, err)
 	requireCode(t, c.DeleteModule(ctx, m.Name, nil), "module_in_use")
 
-	require.NoError(t, c.Close())
-	require.NoError(t, os.Rename(key+".away", key))
-	streams, broken, err = open(t, dir).Streams(ctx)
+	// It can be written meanwhile, and that loses nothing.
+	sealed.Desired = graphmill.StateRunning
+	sealed, err = c.UpdateStream(ctx, sealed)
 	require.NoError(t, err)
-	require.Empty(t, broken)
-	require.Len(t, streams, 2)
+	require.Equal(t, allLocked, sealed.Locked.Settings)
+	key := filepath.Join(dir, "secret.key")
+	require.NoError(t, os.Rename(key+".away", key))
+	back, err := c.Stream(ctx, "sealed")
+	require.NoError(t, err)
+	require.Nil(t, back.Locked)
+	require.Equal(t, secured("sealed").Spec, back.Spec)
+	require.Equal(t, graphmill.StateRunning, back.Desired)
+}
+
+func TestALostKeyIsNotReplacedWhileSomethingIsSealedWithIt(t *testing.T) {
+	c, dir, sealed, plain := lost(t)
+	key := filepath.Join(dir, "secret.key")
+
+	_, err := c.CreateStream(ctx, secured("another"))
+	requireCode(t, err, "secret_key")
+	plain.Spec.Credentials = map[string]string{"sasl.password": planted}
+	_, err = c.UpdateStream(ctx, plain)
+	requireCode(t, err, "secret_key")
+	part := sealed
+	part.Spec.Credentials = map[string]string{"sasl.username": "new", "sasl.password": "new"}
+	_, err = c.UpdateStream(ctx, part) // ssl.key.pem would stay locked
+	requireCode(t, err, "secret_key")
+	require.NoFileExists(t, key)
+
+	// The last that needs it is set anew.
+	whole := part
+	whole.Spec.Configs = map[string]string{"ssl.key.pem": "new"}
+	whole, err = c.UpdateStream(ctx, whole)
+	require.NoError(t, err)
+	require.Nil(t, whole.Locked)
+	require.FileExists(t, key)
+	back, err := c.Stream(ctx, "sealed")
+	require.NoError(t, err)
+	require.Equal(t, whole, back)
+}
+
+func TestALostKeyIsReplacedOnceNothingIsSealedWithIt(t *testing.T) {
+	c, dir, _, plain := lost(t)
+	require.NoError(t, c.DeleteStream(ctx, "sealed"))
+	plain.Spec.Credentials = map[string]string{"sasl.password": planted}
+	_, err := c.UpdateStream(ctx, plain)
+	require.NoError(t, err)
+	require.FileExists(t, filepath.Join(dir, "secret.key"))
+}
+
+func TestLockedSecretsAreSetAnewOneByOneWithAnotherKey(t *testing.T) {
+	c, dir, sealed, _ := lost(t)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "secret.key"), []byte("MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=\n"), 0o600))
+	for left := len(allLocked); left > 0; left-- {
+		field, name, _ := strings.Cut(sealed.Locked.Settings[0], ".")
+		entries := map[string]map[string]string{"credentials": sealed.Spec.Credentials, "configs": sealed.Spec.Configs}[field]
+		entries[name] = "new"
+		var err error
+		sealed, err = c.UpdateStream(ctx, sealed)
+		require.NoError(t, err)
+		if left > 1 {
+			require.Len(t, sealed.Locked.Settings, left-1)
+		}
+	}
+	require.Nil(t, sealed.Locked)
+	back, err := reopen(t, c, dir).Stream(ctx, "sealed")
+	require.NoError(t, err)
+	require.Equal(t, sealed, back)
 }
 
 func TestAValueThatOnlyLooksSealedComesBackAsItIs(t *testing.T) {

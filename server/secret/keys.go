@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -25,16 +26,17 @@ import (
 const (
 	keyBytes = 32 // AES-256
 
-	// prefix begins every sealed value: a word and the version of the form. Then
-	// follow the key's id, ":", and nonce and box in base64.
-	prefix = "sealed:1:"
-
 	maxKeyFile = 64 << 10 // bytes
 )
 
+// Prefix begins every sealed value: a word and the version of the form. Then
+// follow the key's id, ":", and nonce and box in base64.
+const Prefix = "sealed:1:"
+
 // Keys seals and opens values with the keys of a file. It reads the file when it
-// first needs it, and makes it with the first value that is sealed, if it is to.
-// Safe for concurrent use.
+// first needs it, and again when a value was sealed with a key that it does not
+// know, so that a key that is put back counts at once. It makes the file with the
+// first value that is sealed, if it is to. Safe for concurrent use.
 //
 // The file holds one key a line, 32 bytes in base64, and comments behind "#". The
 // first key seals; all of them open. So a new key is put in front of the old one,
@@ -57,50 +59,74 @@ type key struct {
 func NewKeys(path string, create bool) *Keys { return &Keys{path: path, create: create} }
 
 // IsSealed says whether a value has the form of what Seal returns.
-func IsSealed(value string) bool { return strings.HasPrefix(value, prefix) }
+func IsSealed(value string) bool { return strings.HasPrefix(value, Prefix) }
 
 // Seal makes a value unreadable. It can be opened only as the value of the same
-// about, so that sealed values cannot be exchanged for one another. Errors are of
-// KindConflict (code secret_key) where there is no usable key.
-func (k *Keys) Seal(plain, about string) (string, error) {
-	keys, err := k.load(k.create)
+// about, so that sealed values cannot be exchanged for one another.
+//
+// first is asked only where the file is absent and could be made: whether nothing
+// is sealed yet. Else a key has been lost, and another in its place would hide
+// that: it is refused. Errors are of KindConflict (code secret_key) where there is
+// no usable key.
+func (k *Keys) Seal(plain, about string, first func() bool) (string, error) {
+	keys, err := k.load()
+	if err != nil && k.mayBeMade() && first() {
+		if err := makeKeyFile(k.path); err != nil {
+			return "", fmt.Errorf("make the key file %s: %w", k.path, err)
+		}
+		keys, err = k.load()
+	}
 	if err != nil {
 		return "", err
 	}
-	first := keys[0]
-	nonce := make([]byte, first.aead.NonceSize(), first.aead.NonceSize()+len(plain)+first.aead.Overhead())
+	key := keys[0]
+	nonce := make([]byte, key.aead.NonceSize(), key.aead.NonceSize()+len(plain)+key.aead.Overhead())
 	_, _ = rand.Read(nonce) // never fails
-	box := first.aead.Seal(nonce, nonce, []byte(plain), []byte(about))
-	return prefix + first.id + ":" + base64.RawStdEncoding.EncodeToString(box), nil
+	box := key.aead.Seal(nonce, nonce, []byte(plain), []byte(about))
+	return Prefix + key.id + ":" + base64.RawStdEncoding.EncodeToString(box), nil
 }
 
 // Open gives back what Seal was given. Errors are of KindConflict (code
 // secret_key) where the key that sealed it is not there, or the value has been
 // changed.
 func (k *Keys) Open(sealed, about string) (string, error) {
-	id, text, ok := strings.Cut(strings.TrimPrefix(sealed, prefix), ":")
+	id, text, ok := strings.Cut(strings.TrimPrefix(sealed, Prefix), ":")
 	box, err := base64.RawStdEncoding.DecodeString(text)
 	if !ok || !IsSealed(sealed) || err != nil {
 		return "", k.refuse("a sealed value cannot be read: it has been changed", "")
 	}
-	keys, err := k.load(false)
+	key, err := k.find(id)
 	if err != nil {
 		return "", err
 	}
-	for _, key := range keys {
-		if key.id != id {
-			continue
+	n := key.aead.NonceSize()
+	if len(box) >= n {
+		if plain, err := key.aead.Open(nil, box[:n], box[n:], []byte(about)); err == nil {
+			return string(plain), nil
 		}
-		n := key.aead.NonceSize()
-		if len(box) >= n {
-			if plain, err := key.aead.Open(nil, box[:n], box[n:], []byte(about)); err == nil {
-				return string(plain), nil
-			}
-		}
-		return "", k.refuse("a sealed value cannot be opened: it has been changed, or was sealed for another place", "")
 	}
-	return "", k.refuse(fmt.Sprintf("a value was sealed with the key %s, which is not in %s", id, k.path),
-		"add that key to the file, in a line behind the first")
+	return "", k.refuse("a sealed value cannot be opened: it has been changed, or was sealed for another place", "")
+}
+
+// find returns the key of that id.
+func (k *Keys) find(id string) (key, error) {
+	ofID := func(key key) bool { return key.id == id }
+	keys, err := k.load()
+	if err != nil {
+		return key{}, err
+	}
+	i := slices.IndexFunc(keys, ofID)
+	if i < 0 { // it may have been added since
+		if keys, err = k.readAgain(); err != nil {
+			return key{}, err
+		}
+		i = slices.IndexFunc(keys, ofID)
+	}
+	if i < 0 {
+		return key{}, k.refuse(fmt.Sprintf("a value was sealed with the key %s, which is not in %s", id, k.path),
+			"add that key to the file, in a line behind the first")
+	}
+	return keys[i], nil
 }
 
 func (k *Keys) refuse(text, next string) error {
@@ -108,22 +134,21 @@ func (k *Keys) refuse(text, next string) error {
 }
 
 // load returns the keys of the file, at least one.
-func (k *Keys) load(create bool) ([]key, error) {
+func (k *Keys) load() ([]key, error) {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.read) > 0 {
-		return k.read, nil
+	read := k.read
+	k.mu.Unlock()
+	if len(read) > 0 {
+		return read, nil
 	}
+	return k.readAgain()
+}
+
+func (k *Keys) readAgain() ([]key, error) {
 	text, _, err := ReadFile(k.path, maxKeyFile)
-	if errors.Is(err, fs.ErrNotExist) && create {
-		if err := makeKeyFile(k.path); err != nil {
-			return nil, fmt.Errorf("make the key file %s: %w", k.path, err)
-		}
-		text, _, err = ReadFile(k.path, maxKeyFile)
-	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, k.refuse(fmt.Sprintf("the key file %s is not there", k.path), "put it back from a backup, or name it with --secret-key-file")
+		return nil, k.absent()
 	case err != nil:
 		return nil, k.refuse(fmt.Sprintf("read the key file %s: %v", k.path, cause(err)), "")
 	}
@@ -131,19 +156,35 @@ func (k *Keys) load(create bool) ([]key, error) {
 	if err != nil {
 		return nil, k.refuse(fmt.Sprintf("the key file %s: %v", k.path, err), "a key is 32 random bytes in base64, one a line; to make one: openssl rand -base64 32")
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.read = keys
 	return keys, nil
+}
+
+// absent is the error where there is no key file. Only a person can say that the
+// key is lost for good: by making another.
+func (k *Keys) absent() error {
+	next := "put it back from a backup, or name it with --secret-key-file"
+	if k.create {
+		next += fmt.Sprintf("; where it is lost for good, make another: (umask 077; openssl rand -base64 32 > %s)", k.path)
+	}
+	return k.refuse(fmt.Sprintf("the key file %s is not there", k.path), next)
+}
+
+// mayBeMade says that the file is absent and that it is ours to make it.
+func (k *Keys) mayBeMade() bool {
+	_, err := os.Stat(k.path)
+	return k.create && errors.Is(err, fs.ErrNotExist)
 }
 
 // Check reads the file now, if it has to be there, so that a wrong setting is
 // told when the server starts.
 func (k *Keys) Check() error {
-	if k.create {
-		if _, err := os.Stat(k.path); errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
+	if k.mayBeMade() {
+		return nil
 	}
-	_, err := k.load(false)
+	_, err := k.load()
 	return err
 }
 

@@ -37,16 +37,19 @@ func keyFile(t *testing.T, text string) string {
 	return path
 }
 
+// always says that nothing is sealed yet.
+func always() bool { return true }
+
 func TestASealedValueIsUnreadableAndComesBack(t *testing.T) {
 	keys := secret.NewKeys(keyFile(t, newKey()), false)
 	for _, plain := range []string{"", "pl4nted", "gr\u00fc\u00df dich\n\x00", strings.Repeat("long ", 20_000), "sealed:1:looks:so"} {
-		sealed, err := keys.Seal(plain, "here")
+		sealed, err := keys.Seal(plain, "here", always)
 		require.NoError(t, err)
 		require.True(t, secret.IsSealed(sealed))
 		if plain != "" {
 			require.NotContains(t, sealed, plain)
 		}
-		again, err := keys.Seal(plain, "here")
+		again, err := keys.Seal(plain, "here", always)
 		require.NoError(t, err)
 		require.NotEqual(t, sealed, again, "equal secrets must not be seen to be equal")
 		opened, err := keys.Open(sealed, "here")
@@ -57,7 +60,7 @@ func TestASealedValueIsUnreadableAndComesBack(t *testing.T) {
 
 func TestASealedValueOpensOnlyUnchangedAndInItsPlace(t *testing.T) {
 	keys := secret.NewKeys(keyFile(t, newKey()), false)
-	sealed, err := keys.Seal("pl4nted", "here")
+	sealed, err := keys.Seal("pl4nted", "here", always)
 	require.NoError(t, err)
 	_, err = keys.Open(sealed, "there")
 	requireCode(t, err, "secret_key")
@@ -74,14 +77,14 @@ func TestASealedValueOpensOnlyUnchangedAndInItsPlace(t *testing.T) {
 
 func TestTheFirstKeySealsAndAllOfThemOpen(t *testing.T) {
 	old, fresh := newKey(), newKey()
-	sealed, err := secret.NewKeys(keyFile(t, old), false).Seal("pl4nted", "here")
+	sealed, err := secret.NewKeys(keyFile(t, old), false).Seal("pl4nted", "here", always)
 	require.NoError(t, err)
 
 	both := secret.NewKeys(keyFile(t, "# rotated\n\n"+fresh+" # new\r\n  "+old+"\n"), false)
 	opened, err := both.Open(sealed, "here")
 	require.NoError(t, err)
 	require.Equal(t, "pl4nted", opened)
-	sealed, err = both.Seal("pl4nted", "here")
+	sealed, err = both.Seal("pl4nted", "here", always)
 	require.NoError(t, err)
 	opened, err = secret.NewKeys(keyFile(t, fresh), false).Open(sealed, "here")
 	require.NoError(t, err)
@@ -105,7 +108,7 @@ func TestAKeyFileIsMadeWithTheFirstSecretAndForItsOwnerOnly(t *testing.T) {
 	for i := range sealed {
 		wg.Go(func() {
 			var err error
-			if sealed[i], err = secret.NewKeys(path, true).Seal("pl4nted", "here"); err != nil {
+			if sealed[i], err = secret.NewKeys(path, true).Seal("pl4nted", "here", always); err != nil {
 				t.Error(err)
 			}
 		})
@@ -123,6 +126,51 @@ func TestAKeyFileIsMadeWithTheFirstSecretAndForItsOwnerOnly(t *testing.T) {
 	require.Len(t, left, 1, "no temporary files")
 }
 
+func TestALostKeyIsNotReplacedByAnother(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret.key")
+	sealed, err := secret.NewKeys(path, true).Seal("pl4nted", "here", always)
+	require.NoError(t, err)
+	require.NoError(t, os.Rename(path, path+".away"))
+
+	keys := secret.NewKeys(path, true)
+	require.NoError(t, keys.Check())
+	_, err = keys.Seal("other", "there", func() bool { return false })
+	require.Contains(t, requireCode(t, err, "secret_key").Next, "openssl rand -base64 32 > "+path)
+	require.NoFileExists(t, path)
+
+	// A person makes another: it seals, and the old one opens again behind it, in
+	// the same process.
+	require.NoError(t, os.WriteFile(path, []byte(newKey()+"\n"), 0o600))
+	_, err = keys.Seal("other", "there", func() bool { return false })
+	require.NoError(t, err)
+	_, err = keys.Open(sealed, "here")
+	require.Contains(t, requireCode(t, err, "secret_key").Next, "add that key")
+	old, err := os.ReadFile(path + ".away")
+	require.NoError(t, err)
+	fresh, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, append(fresh, old...), 0o600))
+	opened, err := keys.Open(sealed, "here")
+	require.NoError(t, err)
+	require.Equal(t, "pl4nted", opened)
+}
+
+func TestAKeyThatIsInUseOutlivesItsFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret.key")
+	keys := secret.NewKeys(path, true)
+	sealed, err := keys.Seal("pl4nted", "here", always)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(path))
+	_, err = keys.Open("sealed:1:00000000:AAAA", "here") // looks for the file again
+	requireCode(t, err, "secret_key")
+	opened, err := keys.Open(sealed, "here")
+	require.NoError(t, err)
+	require.Equal(t, "pl4nted", opened)
+	_, err = keys.Seal("more", "here", func() bool { t.Error("a key is there"); return true })
+	require.NoError(t, err)
+	require.NoFileExists(t, path)
+}
+
 func TestAKeyFileThatWillNotDoIsToldWithoutItsText(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":         "",
@@ -137,7 +185,7 @@ func TestAKeyFileThatWillNotDoIsToldWithoutItsText(t *testing.T) {
 			keys := secret.NewKeys(keyFile(t, text), true)
 			e := requireCode(t, keys.Check(), "secret_key")
 			require.NotContains(t, e.Error()+e.Next, "pl4nted")
-			_, err := keys.Seal("x", "here")
+			_, err := keys.Seal("x", "here", always)
 			requireCode(t, err, "secret_key")
 		})
 	}
