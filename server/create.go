@@ -151,7 +151,7 @@ func (s *Server) probe(ctx context.Context, spec graphmill.StreamSpec) error {
 	}
 	e := refusal(f)
 	if e.Kind == graphmill.KindUnavailable {
-		e.Next = strings.TrimPrefix(e.Next+"; or create the stream all the same with --no-check (\"check\": false)", "; or ")
+		e.Next = strings.TrimPrefix(e.Next+"; or do it all the same with --no-check (\"check\": false)", "; or ")
 	}
 	return e
 }

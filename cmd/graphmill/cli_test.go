@@ -252,7 +252,9 @@ func TestMessagesGoFromProduceThroughAStreamIntoTheLedger(t *testing.T) {
 	require.Contains(t, absent.err, "--no-check")
 
 	require.Equal(t, "2 messages sent to ratings\n", c.run(t, rating+"\n\n"+rating+"\n", "produce", "ratings").out)
-	require.Contains(t, c.must(t, create...), "created ratings")
+	created := c.must(t, create...)
+	require.Contains(t, created, "created ratings")
+	require.Contains(t, created, "it begins:            with the first message of the topics\n")
 	again := c.run(t, "", create...)
 	require.Equal(t, exitFailed, again.status)
 	require.Contains(t, again.err, "already")

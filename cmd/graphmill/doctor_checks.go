@@ -221,7 +221,7 @@ func (d *doctor) plugins() []finding {
 func (d *doctor) sink(ctx context.Context) []finding {
 	g := &d.settings.graph
 	if g.uri == "" {
-		return []finding{fail("name a database (--graph-uri bolt://HOST:PORT) or a file (--graph-uri ledger:FILE)", "--graph-uri is needed: where do the statements go?")}
+		return []finding{fail("name a database (--graph-uri bolt://HOST:PORT) or a file (--graph-uri ledger:FILE); only graphmill dev needs neither", "--graph-uri is needed: where do the statements go?")}
 	}
 	if g.isLedger() {
 		return []finding{ledgerFinding(strings.TrimPrefix(g.uri, ledgerScheme))}

@@ -41,6 +41,7 @@ a difference is a failure: a test for plugins. --update writes the file. Without
 		Example: `  echo '{"payload": "{\"userId\": 7, \"movieId\": 1, \"rating\": 5}"}' > ratings.jsonl
   graphmill run bin/plugins/movies.wasm --messages ratings.jsonl
 
+  echo '{"payload": "{\"userId\": 7}"}' > clicks.jsonl
   graphmill run cypher.event --messages clicks.jsonl \
       --setting query='MERGE (u:User {id: $event.userId})'
 

@@ -406,7 +406,11 @@ func (a *app) announce(s *serveSettings, addr net.Addr, sinkName string, broker 
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Graphmill %s\n", version())
-	fmt.Fprintf(&b, "  API         http://%s (documentation: /docs)\n", addr)
+	door := ""
+	if s.tokenFile != "" {
+		door = "; a token is needed"
+	}
+	fmt.Fprintf(&b, "  API         http://%s (documentation: /docs%s)\n", addr, door)
 	fmt.Fprintf(&b, "  statements  %s\n", sinkName)
 	fmt.Fprintf(&b, "  data        %s\n", dataDir)
 	if broker != nil {

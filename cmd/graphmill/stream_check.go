@@ -19,8 +19,8 @@ func (a *app) streamCheckCommand(c *client) *cobra.Command {
 		Short: "Show the statements that a stream would execute",
 		Long: `Reads live messages beside the stream, from where a start would begin, passes them
 through the transformation and shows what comes back. Nothing is executed and no
-position moves, whether the stream runs or not. Where a message fails the exit status
-is 1; a topic in which nothing is found in time is no failure.`,
+position moves, whether the stream runs or not. The exit status is 1 where a message
+fails, and where none comes within --timeout.`,
 		Example: `  graphmill stream check ratings
   graphmill stream check ratings --batch-limit 3 --from earliest`,
 		Args: takes("NAME"),

@@ -78,12 +78,26 @@ reached or a topic that is absent refuses it, unless --no-check is given.`,
 		}
 		return out.print(s, func(w io.Writer) error {
 			fmt.Fprintf(w, "created %s: %s through %s\n", s.Name, strings.Join(s.Topics, ", "), s.Transform)
+			if len(s.Warnings) == 0 { // they tell it of a group that has positions
+				fmt.Fprintf(w, "it begins:            %s\n", beginning(s.StartFrom))
+			}
 			fmt.Fprintf(w, "see what it would do: graphmill stream check %s\n", s.Name)
 			fmt.Fprintf(w, "start it:             graphmill stream start %s\n", s.Name)
 			return nil
 		})
 	}
 	return cmd
+}
+
+// beginning says where a new stream begins to read.
+func beginning(startFrom string) string {
+	switch startFrom {
+	case graphmill.StartEarliest:
+		return "with the first message of the topics"
+	case "", graphmill.StartLatest:
+		return "with what is produced after its first start; with all that is there: --start-from earliest"
+	}
+	return "with what is of " + startFrom + " or later"
 }
 
 func (f *createFlags) add(cmd *cobra.Command) {
