@@ -47,6 +47,22 @@ func (f fault) whole(text string) *graphmill.Fault {
 	}
 }
 
+// outage is a fault of a database that is away or cannot work, which is waited out.
+func outage(code, about, next string) fault {
+	return fault{class: graphmill.FaultTransient, code: code, outage: true, about: about, next: next}
+}
+
+// losing makes f one with which the answer to a COMMIT may be lost.
+func losing(f fault) fault {
+	f.lost = true
+	return f
+}
+
+// setUp is a fault that somebody has to mend.
+func setUp(code, about, next string) fault {
+	return fault{class: graphmill.FaultSetup, code: code, about: about, next: next}
+}
+
 var (
 	faultMessage = fault{class: graphmill.FaultMessage, code: codeMessage,
 		about: "A statement is refused for its text or its values, and always will be."}
@@ -54,36 +70,36 @@ var (
 		about: "It may be the statement, or a race with another transaction, or something around the database. The batch is tried three times before a message is blamed. So is any error whose code is not on this page."}
 	faultConflict = fault{class: graphmill.FaultTransient, code: codeConflict,
 		about: "Another transaction was in the way. The batch is tried again after 1 to 20 ms, then longer up to `--stream-transaction-retry-interval`, `--stream-transaction-conflict-retries` times."}
-	faultAway = fault{class: graphmill.FaultTransient, code: codeUnreachable, outage: true, lost: true,
-		about: "The database, or the member of the cluster that takes writes, is away. The stream waits until it answers, without limit.",
-		next:  "see whether the database runs and can be reached from here; the stream goes on by itself once it answers"}
-	faultExhausted = fault{class: graphmill.FaultTransient, code: codeExhausted, outage: true,
-		about: "All connections that may be opened are in use.",
-		next:  "let fewer streams run at once, or raise --graph-max-connections"}
-	faultUnwell = fault{class: graphmill.FaultTransient, code: codeDatabase, outage: true, lost: true,
-		about: "The database is there but cannot work: a full disk, a damaged store. The stream waits.",
-		next:  "see the database's own log; the stream goes on by itself once it is well"}
-	faultReadOnly = fault{class: graphmill.FaultTransient, code: codeReadOnly, outage: true,
-		about: "The database takes no writes. The stream waits.",
-		next:  "make the database writable, or name a server that is; the stream goes on by itself then"}
+	faultAway = losing(outage(codeUnreachable,
+		"The database, or the member of the cluster that takes writes, is away. The stream waits until it answers, without limit.",
+		"see whether the database runs and can be reached from here; the stream goes on by itself once it answers"))
+	faultExhausted = outage(codeExhausted,
+		"All connections that may be opened are in use.",
+		"let fewer streams run at once, or raise --graph-max-connections")
+	faultUnwell = losing(outage(codeDatabase,
+		"The database is there but cannot work: a full disk, a damaged store. The stream waits.",
+		"see the database's own log; the stream goes on by itself once it is well"))
+	faultReadOnly = outage(codeReadOnly,
+		"The database takes no writes. The stream waits.",
+		"make the database writable, or name a server that is; the stream goes on by itself then")
 	faultTooBig = fault{class: graphmill.FaultTooBig, code: codeTooBig,
 		about: "The transaction took more memory or time than the database gives it. Smaller batches are tried.",
 		next:  "lower BATCH_SIZE, or give transactions more memory (of the database) or time (--transaction-timeout)"}
-	faultAuth = fault{class: graphmill.FaultSetup, code: codeAuth,
-		about: "The database does not let the server in. It is not tried again: attempts lock the account.",
-		next:  "check --graph-user and --graph-password-file, then START the stream"}
-	faultForbidden = fault{class: graphmill.FaultSetup, code: codeForbidden,
-		about: "The database user lacks a right.",
-		next:  "give the database user the rights that the statements need, then START the stream"}
-	faultNoDatabase = fault{class: graphmill.FaultSetup, code: codeNoDatabase,
-		about: "There is no database of that name.",
-		next:  "create the database, or name another one with DATABASE or --graph-database, then START the stream"}
-	faultTLS = fault{class: graphmill.FaultSetup, code: codeTLS,
-		about: "TLS fails for good: a certificate of nobody known, for another name, or expired, or one of the two sides speaks no TLS. A handshake that ends without a reason is an outage.",
-		next:  "check the scheme and the host name of --graph-uri against the server's certificate; +ssc takes any certificate"}
-	faultIncompatible = fault{class: graphmill.FaultSetup, code: codeIncompatible,
-		about: "What answers is no database, or one too old.",
-		next:  "check that --graph-uri names the Bolt port of a database that speaks Bolt 4.2 or later"}
+	faultAuth = setUp(codeAuth,
+		"The database does not let the server in. It is not tried again: attempts lock the account.",
+		"check --graph-user and --graph-password-file, then START the stream")
+	faultForbidden = setUp(codeForbidden,
+		"The database user lacks a right.",
+		"give the database user the rights that the statements need, then START the stream")
+	faultNoDatabase = setUp(codeNoDatabase,
+		"There is no database of that name.",
+		"create the database, or name another one with DATABASE or --graph-database, then START the stream")
+	faultTLS = setUp(codeTLS,
+		"TLS fails for good: a certificate of nobody known, for another name, or expired, or one of the two sides speaks no TLS. A handshake that ends without a reason is an outage.",
+		"check the scheme and the host name of --graph-uri against the server's certificate; +ssc takes any certificate")
+	faultIncompatible = setUp(codeIncompatible,
+		"What answers is no database, or one too old.",
+		"check that --graph-uri names the Bolt port of a database that speaks Bolt 4.2 or later")
 )
 
 // placed holds the codes that are known, without the vendor in front: all of

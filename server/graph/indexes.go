@@ -37,9 +37,10 @@ const showIndexes = "SHOW INDEXES YIELD type, labelsOrTypes, properties " +
 // typedIndexes asks the database for its indexes, once.
 func (s *Sink) typedIndexes(ctx, reach context.Context, session neo4j.SessionWithContext, database string) (*typedIndexes, error) {
 	s.verdicts.mu.Lock()
-	known, epoch := s.verdicts.indexes[database], s.verdicts.epoch
+	known, ok := s.verdicts.indexes.get(database)
+	epoch := s.verdicts.epoch
 	s.verdicts.mu.Unlock()
-	if known != nil {
+	if ok {
 		return known, nil
 	}
 	found, err := readIndexes(reach, session)
@@ -57,7 +58,7 @@ func (s *Sink) typedIndexes(ctx, reach context.Context, session neo4j.SessionWit
 	s.verdicts.mu.Lock()
 	defer s.verdicts.mu.Unlock()
 	if epoch == s.verdicts.epoch {
-		s.verdicts.indexes[database] = found
+		s.verdicts.indexes.put(database, found, 1+len(found.list))
 	}
 	return found, nil
 }

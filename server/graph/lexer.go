@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -28,6 +29,11 @@ type token struct {
 	name string // of a word, a quoted name or a parameter: the bare name
 }
 
+// maxTokens bounds the memory that a look at a text takes, of 40 bytes a token: a
+// text may be as long as what a transformation returns. Databases take minutes
+// and gigabytes for texts like that.
+const maxTokens = 500_000
+
 // mark reports whether t is the one character c.
 func (t token) mark(c byte) bool { return t.kind == tokenMark && t.text[0] == c }
 
@@ -52,6 +58,9 @@ func lexAsItStands(text string) (tokens []token, why string) {
 	}
 	l := lexer{text: text}
 	for l.at < len(text) && l.why == "" {
+		if len(l.tokens) == maxTokens {
+			return nil, fmt.Sprintf("it has more than %d words and signs; data belongs into parameters", maxTokens)
+		}
 		l.next()
 	}
 	if l.why != "" {

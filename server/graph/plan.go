@@ -56,7 +56,7 @@ func (s *Sink) planWork(ctx context.Context, w graphmill.Work) (*plan, error) {
 	p.group()
 	database := s.database(w.Database)
 	for _, u := range p.uses {
-		if n, no := refused(needsOf(u.text), database, w.Allow); no {
+		if n, no := refused(s.looked.needs(u), database, w.Allow); no {
 			return nil, notAllowed(n, &w, &w.Statements[u.first])
 		}
 	}

@@ -93,6 +93,7 @@ type Sink struct {
 	reached  atomic.Bool // it has let us in once
 	password *password
 	logins   *logins
+	looked   *looked
 	verdicts *verdicts
 	streams  *streams
 
@@ -144,7 +145,7 @@ func Open(cfg Config) (*Sink, error) {
 		cfg: cfg, scheme: scheme, target: target, driver: driver, password: pw, logins: logins, log: cfg.Logger,
 		slots: newSlots(cfg.MaxConnections), closing: make(chan struct{}),
 		life: life, end: end,
-		verdicts: newVerdicts(), streams: newStreams(),
+		looked: newLooked(), verdicts: newVerdicts(), streams: newStreams(),
 	}, nil
 }
 

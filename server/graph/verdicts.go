@@ -50,7 +50,8 @@ const repeats = 3
 const (
 	maxVerdictBytes = 16 << 20
 	maxSeen         = 10_000
-	verdictOverhead = 500 // bytes of a verdict beside its strings
+	maxIndexes      = 10_000 // of all databases
+	verdictOverhead = 500    // bytes of a verdict beside its strings
 )
 
 // verdicts remembers how texts are executed, until the server changes.
@@ -60,7 +61,7 @@ type verdicts struct {
 	known   *lru[verdictKey, verdict]
 	seen    *lru[verdictKey, int]        // batches in which a text stood
 	judging map[verdictKey]chan struct{} // closed when the verdict is there
-	indexes map[string]*typedIndexes     // of each database
+	indexes *lru[string, *typedIndexes]  // of each database
 }
 
 func newVerdicts() *verdicts {
@@ -68,7 +69,7 @@ func newVerdicts() *verdicts {
 		known:   newLRU[verdictKey, verdict](maxVerdictBytes),
 		seen:    newLRU[verdictKey, int](maxSeen),
 		judging: map[verdictKey]chan struct{}{},
-		indexes: map[string]*typedIndexes{},
+		indexes: newLRU[string, *typedIndexes](maxIndexes),
 	}
 }
 
@@ -78,7 +79,7 @@ func (v *verdicts) forget() {
 	defer v.mu.Unlock()
 	v.epoch++
 	v.known.clear()
-	clear(v.indexes)
+	v.indexes.clear()
 }
 
 // sight counts a batch in which a text stood and returns how many there were.
@@ -163,14 +164,7 @@ func (s *Sink) decide(ctx context.Context, stream, database string, u *use) erro
 			return nil
 		}
 		if wait == nil {
-			got, err := s.judge(ctx, database, u.text)
-			if err != nil {
-				s.verdicts.settle(key, nil, epoch)
-				return err
-			}
-			s.verdicts.settle(key, &got, epoch)
-			u.verdict, u.why = got, got.why
-			return nil
+			return s.reach(ctx, key, u, epoch)
 		}
 		select {
 		case <-wait:
@@ -180,7 +174,21 @@ func (s *Sink) decide(ctx context.Context, stream, database string, u *use) erro
 	}
 }
 
-// judge reaches a verdict on a text. The database has to accept the text as it is
+// reach reaches the verdict that the caller has claimed. The claim ends whatever
+// happens: others wait for it.
+func (s *Sink) reach(ctx context.Context, key verdictKey, u *use, epoch int) error {
+	var got *verdict
+	defer func() { s.verdicts.settle(key, got, epoch) }()
+	v, err := s.judge(ctx, key.database, u.text)
+	if err != nil {
+		return err
+	}
+	got = &v
+	u.verdict, u.why = v, v.why
+	return nil
+}
+
+// judge judges a text. The database has to accept the text as it is
 // and in its coalesced form.
 func (s *Sink) judge(ctx context.Context, database, text string) (verdict, error) {
 	reach, cancel := s.bound(ctx, s.limit())
