@@ -1,42 +1,76 @@
 package wasmhost
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 )
 
 // diskCache keeps compiled modules from one process to the next. A nil cache
-// keeps nothing.
+// keeps nothing. Safe for concurrent use, but that one goroutine at a time may
+// prepare, discard and first seal entries.
 //
 // An entry is a folder named by the SHA-256 of the metered module: wazero's own
-// files in it, and a file with their checksum. wazero trusts the machine code and
+// files in it, and one of ours (see sealText). wazero trusts the machine code and
 // the tables that it finds, so an entry is used only if its checksum is right;
 // any other is removed and compiled anew. The checksum is one for this engine: in
 // the entry of another one wazero would find nothing, and compile the module at once
 // and in this process, without any limit.
+//
+// While the entries take more than the cache may have, the one that was used last
+// the longest ago goes, unless it is held: by a loaded module, which would have to
+// be compiled again at the next start, or because it is being looked at.
 type diskCache struct {
 	dir    string
 	engine string // see engineName
+	most   int64  // bytes of all entries
 	logger *slog.Logger
+
+	mu      sync.Mutex
+	entries map[string]*cacheEntry // those that are sealed, by the names of their folders
+	size    int64                  // bytes of them
+	held    map[string]int         // how often, by name
 }
 
-// checksumFile stands in an entry beside wazero's files.
-const checksumFile = "checksum"
+// cacheEntry is what is known of a sealed entry.
+type cacheEntry struct {
+	size    int64
+	used    time.Time
+	modules []string // SHA-256 of the uploads that it was made of, hexadecimal
+	dropped bool     // to be removed once nobody holds it
+}
+
+// sealFile stands in an entry beside wazero's files, and holds its sealText.
+const sealFile = "checksum"
 
 // unusedAfter is how long an entry is kept that no process has loaded.
 const unusedAfter = 30 * 24 * time.Hour
 
+// DefaultCacheSize bounds the cache of compiled modules, in bytes.
+const DefaultCacheSize = 2 << 30
+
+// Prefixes of folders that are no entries.
+const (
+	probePrefix     = "engine-"
+	temporaryPrefix = "graphmill-compile-"
+)
+
 // openDiskCache makes the folder where needed, and removes what has not been
-// used for long. It returns nil where nothing can be written to any disk.
-func openDiskCache(ctx context.Context, dir string, logger *slog.Logger) (*diskCache, error) {
+// used for long, what is over the bound, and what a process has left unfinished
+// that was killed. It returns nil where nothing can be written to any disk.
+func openDiskCache(ctx context.Context, dir string, most int64, logger *slog.Logger) (*diskCache, error) {
 	if dir == "" {
 		return nil, nil
 	}
@@ -53,18 +87,45 @@ func openDiskCache(ctx context.Context, dir string, logger *slog.Logger) (*diskC
 			return nil, nil
 		}
 	}
-	c := &diskCache{dir: dir, engine: name, logger: logger}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
+	c := &diskCache{
+		dir: dir, engine: name, most: cmp.Or(most, DefaultCacheSize), logger: logger,
+		entries: map[string]*cacheEntry{}, held: map[string]int{},
 	}
-	for _, e := range entries {
-		info, err := e.Info()
-		if err == nil && e.IsDir() && time.Since(info.ModTime()) > unusedAfter {
-			c.remove(filepath.Join(dir, e.Name()), "it has not been used for 30 days")
+	return c, c.list()
+}
+
+// list finds the entries of the processes before.
+func (c *diskCache) list() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	folders, err := os.ReadDir(c.dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range folders {
+		name := f.Name()
+		sum, err := hex.DecodeString(name)
+		isEntry := err == nil && len(sum) == sha256.Size
+		if !f.IsDir() || !isEntry && !strings.HasPrefix(name, probePrefix) && !strings.HasPrefix(name, temporaryPrefix) {
+			continue // not ours
+		}
+		info, infoErr := f.Info()
+		text, sealErr := os.ReadFile(filepath.Join(c.dir, name, sealFile))
+		size, sizeErr := c.measure(name)
+		switch {
+		case !isEntry || errors.Is(sealErr, fs.ErrNotExist):
+			c.removeLocked(name, "a process has left it unfinished")
+		case errors.Join(infoErr, sealErr, sizeErr) != nil:
+			c.removeLocked(name, "it cannot be read")
+		case time.Since(info.ModTime()) > unusedAfter:
+			c.removeLocked(name, "it has not been used for 30 days")
+		default:
+			_, modules := parseSeal(text)
+			c.put(name, &cacheEntry{size: size, used: info.ModTime(), modules: modules})
 		}
 	}
-	return c, nil
+	c.trim()
+	return nil
 }
 
 // engineName returns what tells the engine of this process from those that cannot
@@ -73,7 +134,7 @@ func openDiskCache(ctx context.Context, dir string, logger *slog.Logger) (*diskC
 // processor offers, which the data directory may have left behind on another machine.
 // The file is written to a folder within dir; "": that of temporary files.
 func engineName(ctx context.Context, dir string) (name string, err error) {
-	probe, err := os.MkdirTemp(dir, "engine-")
+	probe, err := os.MkdirTemp(dir, probePrefix)
 	if err != nil {
 		return "", err
 	}
@@ -98,32 +159,55 @@ func engineName(ctx context.Context, dir string) (name string, err error) {
 	return name, err
 }
 
-// folder names the entry of a module.
-func (c *diskCache) folder(metered []byte) string {
+// hold names the entry of a module, and keeps it from being removed for the sake of
+// room until letGo, whether it exists or not.
+func (c *diskCache) hold(metered []byte) (entry string) {
+	if c == nil {
+		return ""
+	}
 	hash := sha256.Sum256(metered)
-	return filepath.Join(c.dir, hex.EncodeToString(hash[:]))
+	entry = hex.EncodeToString(hash[:])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held[entry]++
+	return entry
 }
 
-// find returns the folder of a module that has been compiled, or "".
-func (c *diskCache) find(metered []byte) string {
+// letGo ends what hold began.
+func (c *diskCache) letGo(entry string) {
+	if c == nil || entry == "" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held[entry]--; c.held[entry] > 0 {
+		return
+	}
+	delete(c.held, entry)
+	if e := c.entries[entry]; e != nil && e.dropped {
+		c.removeLocked(entry, droppedReason)
+	}
+	c.trim()
+}
+
+func (c *diskCache) folder(entry string) string { return filepath.Join(c.dir, entry) }
+
+// find returns the folder of an entry that can be used, or "".
+func (c *diskCache) find(entry string) string {
+	if c == nil || !c.isSound(entry) {
+		return ""
+	}
+	return c.folder(entry)
+}
+
+// prepare makes the folder of an entry, in which nothing is. It returns "" where
+// nothing can be kept.
+func (c *diskCache) prepare(entry string) string {
 	if c == nil {
 		return ""
 	}
-	dir := c.folder(metered)
-	if !c.sound(dir) {
-		return ""
-	}
-	return dir
-}
-
-// entry returns the folder for a module. What is in it can be trusted; it may
-// be empty. It returns "" where nothing can be kept.
-func (c *diskCache) entry(metered []byte) string {
-	if c == nil {
-		return ""
-	}
-	dir := c.folder(metered)
-	if _, err := os.Lstat(dir); err == nil && !c.sound(dir) && !c.remove(dir, "it is damaged or incomplete, or of another engine") {
+	dir := c.folder(entry)
+	if _, err := os.Lstat(dir); err == nil && !c.remove(entry, "it is damaged or incomplete, or of another engine") {
 		return ""
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -133,48 +217,85 @@ func (c *diskCache) entry(metered []byte) string {
 	return dir
 }
 
-// sound says whether the files of an entry are those that seal saw.
-func (c *diskCache) sound(dir string) bool {
-	want, err := os.ReadFile(filepath.Join(dir, checksumFile))
-	if err != nil {
-		return false
-	}
-	got, err := c.checksum(dir)
-	return err == nil && got == string(want)
-}
-
-// seal records the checksum of an entry whose module has been compiled, and that
-// it is in use.
-func (c *diskCache) seal(dir string) {
-	if c == nil || dir == "" {
+// seal records the checksum of an entry whose module has been compiled, which
+// upload it was made of, and that it is in use. folder is where the machine code is,
+// which may be elsewhere.
+func (c *diskCache) seal(entry, folder string, upload [sha256.Size]byte) {
+	if c == nil || folder != c.folder(entry) {
 		return
 	}
-	if !c.sound(dir) {
-		sum, err := c.checksum(dir)
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, checksumFile), []byte(sum), 0o600)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	dir, module := c.folder(entry), hex.EncodeToString(upload[:])
+	e := c.entries[entry]
+	if e == nil || !slices.Contains(e.modules, module) {
+		sealed := &cacheEntry{modules: []string{module}}
+		if e != nil {
+			sealed.modules = append(sealed.modules, e.modules...)
 		}
-		if err != nil {
-			c.remove(dir, err.Error())
+		if err := c.write(entry, sealed); err != nil {
+			c.removeLocked(entry, err.Error())
 			return
 		}
+		e = sealed
 	}
-	now := time.Now()
-	if err := os.Chtimes(dir, now, now); err != nil {
+	e.used, e.dropped = time.Now(), false
+	if err := os.Chtimes(dir, e.used, e.used); err != nil {
 		c.logger.Warn("the use of a compiled module cannot be recorded", "entry", dir, "error", err)
+	}
+	c.trim()
+}
+
+// forget removes what was compiled of an upload, where it was made of no other one:
+// at once, or once it is no longer in use.
+func (c *diskCache) forget(upload [sha256.Size]byte) {
+	if c == nil {
+		return
+	}
+	module := hex.EncodeToString(upload[:])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for entry, e := range c.entries {
+		i := slices.Index(e.modules, module)
+		switch {
+		case i < 0:
+		case len(e.modules) > 1:
+			others := &cacheEntry{used: e.used, modules: slices.Delete(slices.Clone(e.modules), i, i+1)}
+			if err := c.write(entry, others); err != nil {
+				c.removeLocked(entry, err.Error())
+			}
+		case c.held[entry] > 0:
+			e.dropped = true
+		default:
+			c.removeLocked(entry, droppedReason)
+		}
 	}
 }
 
-// discard removes the folder of a module that could not be compiled.
-func (c *diskCache) discard(dir string) {
-	if dir != "" {
-		_ = os.RemoveAll(dir) // else it is incomplete, which the next one to ask notices
+const droppedReason = "its module is there no more"
+
+// discard removes an entry whose module could not be compiled.
+func (c *diskCache) discard(entry string) {
+	if c == nil {
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop(entry)
+	_ = os.RemoveAll(c.folder(entry)) // else it is incomplete, which the next one to ask notices
 }
 
 // remove removes an entry, and says whether it is gone.
-func (c *diskCache) remove(dir, why string) bool {
+func (c *diskCache) remove(entry, why string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.removeLocked(entry, why)
+}
+
+func (c *diskCache) removeLocked(entry, why string) bool {
+	dir := c.folder(entry)
 	c.logger.Info("removing a compiled module from the cache", "entry", dir, "reason", why)
+	c.drop(entry)
 	err := os.RemoveAll(dir)
 	if err != nil {
 		c.logger.Warn("a compiled module cannot be removed from the cache", "entry", dir, "error", err)
@@ -182,17 +303,103 @@ func (c *diskCache) remove(dir, why string) bool {
 	return err == nil
 }
 
-// checksum hashes the name of the engine, and names and contents of all files of an
-// entry but the checksum.
-func (c *diskCache) checksum(dir string) (string, error) {
-	hash := sha256.New()
-	io.WriteString(hash, c.engine+"\x00")
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() == checksumFile {
-			return err
+// trim removes entries while there are too many. mu is held.
+func (c *diskCache) trim() {
+	if c.size <= c.most {
+		return
+	}
+	var idle []string
+	for entry := range c.entries {
+		if c.held[entry] == 0 {
+			idle = append(idle, entry)
 		}
+	}
+	slices.SortFunc(idle, func(a, b string) int { return c.entries[a].used.Compare(c.entries[b].used) })
+	for _, entry := range idle {
+		if c.size <= c.most {
+			return
+		}
+		c.removeLocked(entry, fmt.Sprintf("the cache has more than %d bytes, and it was used last the longest ago", c.most))
+	}
+}
+
+// put and drop keep the sum of the sizes right. mu is held.
+func (c *diskCache) put(entry string, e *cacheEntry) {
+	c.drop(entry)
+	c.entries[entry] = e
+	c.size += e.size
+}
+
+func (c *diskCache) drop(entry string) {
+	if e := c.entries[entry]; e != nil {
+		c.size -= e.size
+		delete(c.entries, entry)
+	}
+}
+
+// temporary makes a folder for machine code that is not kept, which the caller
+// removes. What killed processes have left there goes: in the cache when that is
+// opened, beside it after a day, since others may work there.
+func (c *diskCache) temporary() (string, error) {
+	if c != nil {
+		if dir, err := os.MkdirTemp(c.dir, temporaryPrefix); err == nil {
+			return dir, nil
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), temporaryPrefix+"*"))
+	if err != nil {
+		return "", err
+	}
+	for _, dir := range left {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = os.RemoveAll(dir) // it may be somebody else's
+		}
+	}
+	return os.MkdirTemp("", temporaryPrefix)
+}
+
+// isSound says whether the files of an entry are those that seal saw.
+func (c *diskCache) isSound(entry string) bool {
+	text, err := os.ReadFile(filepath.Join(c.folder(entry), sealFile))
+	if err != nil {
+		return false
+	}
+	_, modules := parseSeal(text)
+	want, err := c.sealText(entry, modules)
+	return err == nil && want == string(text)
+}
+
+// write seals an entry and notes it, with its size. mu is held.
+func (c *diskCache) write(entry string, e *cacheEntry) error {
+	text, err := c.sealText(entry, e.modules)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(c.folder(entry), sealFile), []byte(text), 0o600)
+	}
+	if err == nil {
+		e.size, err = c.measure(entry)
+	}
+	if err == nil {
+		c.put(entry, e)
+	}
+	return err
+}
+
+// parseSeal returns the lines of a seal: checksum and modules.
+func parseSeal(text []byte) (sum string, modules []string) {
+	sum, rest, _ := strings.Cut(string(text), "\n")
+	return sum, strings.Fields(rest)
+}
+
+// sealText is what stands in the seal of an entry: a checksum, of the name of the
+// engine, the modules, and names and contents of all files but the seal; and the
+// modules, one a line.
+func (c *diskCache) sealText(entry string, modules []string) (string, error) {
+	dir := c.folder(entry)
+	hash := sha256.New()
+	io.WriteString(hash, c.engine+"\x00"+strings.Join(modules, " ")+"\x00")
+	err := walkFiles(dir, func(path string, _ fs.DirEntry) error {
 		name, err := filepath.Rel(dir, path)
-		if err != nil {
+		if err != nil || name == sealFile {
 			return err
 		}
 		io.WriteString(hash, name+"\x00")
@@ -203,5 +410,27 @@ func (c *diskCache) checksum(dir string) (string, error) {
 		_, err = io.Copy(hash, f)
 		return errors.Join(err, f.Close())
 	})
-	return hex.EncodeToString(hash.Sum(nil)), err
+	return strings.Join(append([]string{hex.EncodeToString(hash.Sum(nil))}, modules...), "\n"), err
+}
+
+// measure returns how much of the disk an entry takes, in bytes.
+func (c *diskCache) measure(entry string) (size int64, err error) {
+	const block = 4 << 10
+	err = walkFiles(c.folder(entry), func(_ string, d fs.DirEntry) error {
+		info, err := d.Info()
+		if err == nil {
+			size += (info.Size() + block - 1) / block * block
+		}
+		return err
+	})
+	return size, err
+}
+
+func walkFiles(dir string, visit func(path string, d fs.DirEntry) error) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		return visit(path, d)
+	})
 }

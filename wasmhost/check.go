@@ -36,17 +36,22 @@ type Report struct {
 //	unknown_import, wrong_signature, no_memory, no_transformation,
 //	over_limit, module_rejected
 //
-// Errors of the host itself have other kinds.
+// Errors of the host itself have other kinds: KindUnavailable with CodeNotCompiled
+// says nothing about the module, and the same bytes may pass later.
 func (h *Host) Check(ctx context.Context, wasm []byte) (*Report, error) {
-	if err := h.begin(); err != nil {
+	ctx, finish, err := h.begin(ctx)
+	if err != nil {
 		return nil, err
 	}
-	defer h.work.Done()
+	defer finish()
 	l, err := h.acquire(ctx, wasm)
 	if err != nil {
 		return nil, err
 	}
 	memory, err := l.try(ctx)
+	if graphmill.KindOf(err) == graphmill.KindInvalid {
+		h.cache.forget(l.hash)
+	}
 	if err := joined(err, l.release(context.WithoutCancel(ctx))); err != nil {
 		return nil, err
 	}

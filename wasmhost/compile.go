@@ -2,102 +2,138 @@ package wasmhost
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/tetratelabs/wazero"
+
+	"github.com/graphmill/graphmill"
 )
 
-// cached takes a metered module from the cache, nil where it is not there. That
-// needs no turn: a module that others have compiled does not wait for one that is
-// being compiled, which may take as long as CompileTime.
-func (h *Host) cached(ctx context.Context, metered []byte) *engine {
-	folder := h.cache.find(metered)
-	if folder == "" {
+// CodeNotCompiled is the code of an error of KindUnavailable: a module could not be
+// compiled this time, for a reason that is not in the module. It may be later.
+const CodeNotCompiled = "not_compiled"
+
+// candidate is a module that keeps the ABI and is to be compiled.
+type candidate struct {
+	sum      [sha256.Size]byte // of its bytes as they came
+	contract *contract
+	metered  []byte
+}
+
+// cached takes a module from the cache, nil where it is not there. That needs no
+// turn: a module that others have compiled does not wait for one that is being
+// compiled, which may take as long as CompileTime.
+func (h *Host) cached(ctx context.Context, c *candidate) *engine {
+	if h.cache == nil {
 		return nil
 	}
-	e, err := newEngine(ctx, metered, folder)
-	if err != nil {
-		return nil // with the turn it is looked into
+	entry := h.cache.hold(c.metered)
+	if folder := h.cache.find(entry); folder != "" {
+		if e, err := newEngine(ctx, c.metered, folder); err == nil {
+			h.cache.seal(entry, folder, c.sum)
+			e.entry = entry
+			return e
+		} // else it is looked into with the turn
 	}
-	h.cache.seal(folder)
-	return e
+	h.cache.letGo(entry)
+	return nil
 }
 
 // turn waits for a turn of those that are taken one at a time. It is to be
 // released.
-func turn(ctx context.Context, turns chan struct{}) (release func(), err error) {
+func (h *Host) turn(ctx context.Context, turns chan struct{}) (release func(), err error) {
 	select {
 	case turns <- struct{}{}:
 		return func() { <-turns }, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for another module to be compiled: %w", ctx.Err())
+		return nil, fmt.Errorf("wait for another module to be compiled: %w", h.ended(ctx))
 	}
 }
 
-// compile compiles a metered module, or takes it from the cache. The caller has
-// the turn.
-func (h *Host) compile(ctx context.Context, metered []byte) (*engine, error) {
+// compile compiles a module, or takes it from the cache. The caller has the turn.
+func (h *Host) compile(ctx context.Context, c *candidate) (*engine, error) {
 	limited, cancel := context.WithTimeout(ctx, h.limits.CompileTime)
 	defer cancel()
 
-	folder := h.cache.entry(metered)
-	e, err := h.compileIn(limited, metered, folder)
-	if err == nil {
-		h.cache.seal(folder)
-		return e, nil
+	entry := h.cache.hold(c.metered)
+	e, err := h.compileInto(limited, c.metered, entry)
+	if err != nil {
+		h.cache.discard(entry)
+		h.cache.letGo(entry)
+		return nil, h.notCompiled(ctx, limited, err)
 	}
-	h.cache.discard(folder)
-	return nil, h.notCompiled(ctx, limited, err)
+	h.cache.seal(entry, e.folder, c.sum)
+	e.entry = entry
+	return e, nil
 }
 
-// compileIn compiles a module with its machine code kept in a folder of the
-// cache; "": it is not kept.
-func (h *Host) compileIn(ctx context.Context, metered []byte, folder string) (*engine, error) {
-	if len(h.compiler) > 0 && (folder == "" || !h.cache.sound(folder)) {
-		e, err := h.compileOutside(ctx, metered, folder)
+// compileInto compiles a module with its machine code kept in an entry of the cache,
+// where that can be. With a Compiler a process does it, and this one only loads.
+func (h *Host) compileInto(ctx context.Context, metered []byte, entry string) (*engine, error) {
+	if folder := h.cache.find(entry); folder != "" {
+		e, err := newEngine(ctx, metered, folder)
+		if err == nil || ctx.Err() != nil {
+			return e, err
+		}
+		h.cache.remove(entry, err.Error())
+	}
+	if len(h.compiler) > 0 {
+		e, err := h.compileOutside(ctx, metered, entry)
 		if !errors.Is(err, errNoCompiler) {
 			return e, err
 		}
 		h.logger.Warn("a module is compiled within the server, where its limits of time and memory are weaker", "error", err)
 	}
+	folder := h.cache.prepare(entry)
 	e, err := newEngine(ctx, metered, folder)
-	if err != nil && isCacheError(err) {
-		h.cache.remove(folder, err.Error())
+	if err != nil && folder != "" && ctx.Err() == nil {
+		// The disk may be to blame, and what it says is not to be told apart.
+		h.cache.discard(entry)
 		e, err = newEngine(ctx, metered, "")
 	}
 	return e, err
 }
 
-// compileOutside has another process compile the module, and takes the machine
-// code from the folder. Where the cache has none to offer, a temporary one does.
-func (h *Host) compileOutside(ctx context.Context, metered []byte, folder string) (*engine, error) {
-	if folder == "" {
-		temporary, err := os.MkdirTemp("", "graphmill-compile-")
-		if err != nil {
+// compileOutside has another process compile the module, and loads the machine code
+// that it wrote to the cache, or to a temporary folder where the cache takes none.
+// What cannot be loaded is compiled once more.
+func (h *Host) compileOutside(ctx context.Context, metered []byte, entry string) (*engine, error) {
+	const attempts = 2
+	var err error
+	for range attempts {
+		folder := h.cache.prepare(entry)
+		if folder == "" {
+			temporary, err := h.cache.temporary()
+			if err != nil {
+				return nil, cannotStart(err)
+			}
+			defer os.RemoveAll(temporary)
+			folder = temporary
+		}
+		if err := makeEngineFolder(folder); err != nil {
+			return nil, cannotKeep(err.Error())
+		}
+		if err := h.runCompiler(ctx, metered, folder); err != nil {
+			return nil, err
+		}
+		if err := checkMachineCode(folder); err != nil {
 			return nil, fmt.Errorf("%w: %w", errNoCompiler, err)
 		}
-		defer os.RemoveAll(temporary)
-		folder = temporary
+		var e *engine
+		if e, err = newEngine(ctx, metered, folder); err == nil {
+			return e, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		h.logger.Warn("the machine code of a module cannot be loaded", "error", err)
+		h.cache.discard(entry)
 	}
-	if err := makeEngineFolder(folder); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoCompiler, err)
-	}
-	if err := h.runCompiler(ctx, metered, folder); err != nil {
-		return nil, err
-	}
-	if err := checkMachineCode(folder); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoCompiler, err)
-	}
-	e, err := newEngine(ctx, metered, folder)
-	if err != nil && isCacheError(err) {
-		return nil, fmt.Errorf("%w: %w", errNoCompiler, err)
-	}
-	return e, err
+	return nil, cannotKeep(clip(err.Error(), 500))
 }
 
 // makeEngineFolder makes the folder in which this version of the engine looks for
@@ -131,9 +167,14 @@ func checkMachineCode(folder string) error {
 // notCompiled tells why a module could not be compiled: ctx is the caller's,
 // limited the one with the limit of time.
 func (h *Host) notCompiled(ctx, limited context.Context, err error) error {
+	away, isAway := errors.AsType[*compilerAway](err)
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("compile a module: %w", ctx.Err())
+		return fmt.Errorf("compile a module: %w", h.ended(ctx))
+	case isAway:
+		h.logger.Warn("a module could not be compiled, for a reason that is not in it", "reason", away.text)
+		return &graphmill.Error{Kind: graphmill.KindUnavailable, Code: CodeNotCompiled,
+			Text: "the module could not be compiled this time: " + away.text, Next: away.next}
 	case limited.Err() != nil, errors.Is(err, errCompileTime):
 		return rejected("over_limit", "", "compiling the module took longer than the limit of %s", h.limits.CompileTime)
 	case errors.Is(err, errCompileMemory):
@@ -145,10 +186,4 @@ func (h *Host) notCompiled(ctx, limited context.Context, err error) error {
 		h.logger.Error("the WebAssembly engine failed on a module", "panic", broken.value, "stack", string(broken.stack))
 	}
 	return rejected("module_rejected", "", "the module is not valid: %s", clip(err.Error(), 500))
-}
-
-// isCacheError says whether compiling failed for the sake of the disk cache.
-func isCacheError(err error) bool {
-	var pathError *fs.PathError
-	return errors.As(err, &pathError) || strings.Contains(err.Error(), "compilationcache:")
 }

@@ -11,7 +11,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -40,6 +43,7 @@ type compileAnswer struct {
 const (
 	outcomeDone     = "done"
 	outcomeTime     = "time"
+	outcomeMemory   = "memory"
 	outcomeSize     = "size"
 	outcomeFolder   = "folder" // the machine code cannot be written there
 	outcomeRejected = "rejected"
@@ -54,6 +58,43 @@ var (
 	errCompileSize   = errors.New("machine code too large")
 )
 
+// compilerAway is why no process could compile a module this time, which says
+// nothing about the module.
+type compilerAway struct {
+	text, next string
+	cause      error // may be nil
+}
+
+func (e *compilerAway) Error() string { return e.text }
+func (e *compilerAway) Unwrap() error { return e.cause }
+
+// isShortage says whether the system refused something that it may give later.
+func isShortage(err error) bool {
+	return slices.ContainsFunc([]error{syscall.ENOMEM, syscall.EAGAIN, syscall.EMFILE, syscall.ENFILE, syscall.ENOSPC, syscall.EDQUOT},
+		func(shortage error) bool { return errors.Is(err, shortage) })
+}
+
+// cannotStart is the error of a compiler process that cannot be started.
+func cannotStart(err error) error {
+	if isShortage(err) {
+		return &compilerAway{text: fmt.Sprintf("no process to compile it can be started: %v", err), cause: err,
+			next: "try again once the machine has more to give (memory, processes, open files, room on its disk)"}
+	}
+	return fmt.Errorf("%w: %w", errNoCompiler, err)
+}
+
+// cannotKeep is the error of machine code that cannot be written, or be read again.
+func cannotKeep(why string) error {
+	return &compilerAway{text: "its machine code cannot be kept: " + why,
+		next: "make room on the disk of the data directory, or of temporary files, and try again"}
+}
+
+// processorSeconds is what a compiler process may take of the processors' time: its
+// workers run at once.
+func processorSeconds(compileTime time.Duration) uint64 {
+	return uint64(compileWorkers*compileTime/time.Second) + 2
+}
+
 // machineCodeShare is the part of CompileMemory that machine code may have: the
 // server maps it into its own memory.
 const machineCodeShare = 4
@@ -63,8 +104,8 @@ const machineCodeShare = 4
 const maxCompilerOutput = 64 << 10
 
 // runCompiler has a process of its own write the machine code of a module to a
-// folder. Whatever becomes of the process is an error about the module, or
-// errNoCompiler.
+// folder. Whatever becomes of the process is an error about the module, unless it is
+// errNoCompiler, a compilerAway, or the end of ctx.
 func (h *Host) runCompiler(ctx context.Context, metered []byte, folder string) error {
 	folder, err := filepath.Abs(folder) // the process works elsewhere
 	if err != nil {
@@ -77,14 +118,19 @@ func (h *Host) runCompiler(ctx context.Context, metered []byte, folder string) e
 	cmd.Dir = folder
 	cmd.SysProcAttr = ownProcessGroup() // a terminal's Ctrl-C is for the server
 	cmd.WaitDelay = 5 * time.Second
+	var ended atomic.Bool // by us
+	cmd.Cancel = func() error {
+		ended.Store(true)
+		return cmd.Process.Kill()
+	}
 	answer, complaints := &cappedBuffer{}, &cappedBuffer{}
 	cmd.Stdout, cmd.Stderr = answer, complaints
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return fmt.Errorf("%w: %w", errNoCompiler, err)
+		return cannotStart(err)
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("%w: %w", errNoCompiler, err)
+		return cannotStart(err)
 	}
 	sent := make(chan struct{})
 	go func() { // ends with the process, whose end of the pipe is closed then
@@ -96,11 +142,14 @@ func (h *Host) runCompiler(ctx context.Context, metered []byte, folder string) e
 	}()
 	err = cmd.Wait()
 	<-sent
-	return h.verdict(err, answer.kept, string(complaints.kept))
+	if err != nil && ended.Load() {
+		return ctx.Err()
+	}
+	return h.verdict(err, cmd.ProcessState, answer.kept, string(complaints.kept))
 }
 
-// verdict tells what the end of a compiler process means.
-func (h *Host) verdict(ended error, output []byte, complaints string) error {
+// verdict tells what the end of a compiler process means that nobody here has ended.
+func (h *Host) verdict(ended error, state *os.ProcessState, output []byte, complaints string) error {
 	var a compileAnswer
 	if ended == nil {
 		if err := json.Unmarshal(output, &a); err != nil {
@@ -110,18 +159,23 @@ func (h *Host) verdict(ended error, output []byte, complaints string) error {
 	switch {
 	case a.Outcome == outcomeDone:
 		return nil
-	case a.Outcome == outcomeTime, cpuTimeIsOver(ended):
+	case a.Outcome == outcomeTime, ranOutOfProcessorTime(state, processorSeconds(h.limits.CompileTime)):
 		return errCompileTime
+	case a.Outcome == outcomeMemory:
+		return errCompileMemory
 	case a.Outcome == outcomeSize:
 		return errCompileSize
 	case a.Outcome == outcomeFolder:
-		return fmt.Errorf("%w: %s", errNoCompiler, a.Text)
+		return cannotKeep(clip(a.Text, 500))
 	case a.Outcome == outcomePanic:
 		return &enginePanic{value: a.Text, stack: []byte(a.Stack)}
 	case a.Outcome == outcomeRejected:
 		return errors.New(a.Text)
 	case ended == nil:
 		return fmt.Errorf("%w: it answered %q", errNoCompiler, clip(string(output), 200))
+	case wasEndedFromOutside(state):
+		return &compilerAway{text: fmt.Sprintf("the process that compiled it was ended from outside (%v), as where the machine has no memory left", ended),
+			next: "try again; where it happens again, the kernel's log tells whether memory ran out"}
 	case isOutOfMemory(complaints):
 		return errCompileMemory
 	}
@@ -129,7 +183,8 @@ func (h *Host) verdict(ended error, output []byte, complaints string) error {
 	return fmt.Errorf("the process that compiled it failed: %w", ended)
 }
 
-// isOutOfMemory recognises how Go's runtime says that memory is refused.
+// isOutOfMemory recognises how Go's runtime says that memory is refused, which it
+// ends the process for.
 func isOutOfMemory(complaints string) bool {
 	return strings.Contains(complaints, "out of memory") || strings.Contains(complaints, "cannot allocate memory")
 }
@@ -161,6 +216,15 @@ func RunCompiler(in io.Reader, out io.Writer) error {
 	if err := json.Unmarshal(line, &request); err != nil {
 		return fmt.Errorf("read what is to be compiled: %w", err)
 	}
+	var once sync.Once
+	tell := func(a compileAnswer) (err error) {
+		once.Do(func() { err = json.NewEncoder(out).Encode(a) })
+		return err
+	}
+	onProcessorTimeOver(func() {
+		_ = tell(compileAnswer{Outcome: outcomeTime})
+		os.Exit(0)
+	})
 	if err := limitProcess(request.Memory, request.Time); err != nil {
 		return fmt.Errorf("limit the memory and time of this process: %w", err)
 	}
@@ -173,12 +237,7 @@ func RunCompiler(in io.Reader, out io.Writer) error {
 		_, _ = r.ReadByte() // nothing comes but the end
 		os.Exit(1)
 	}()
-	answer, err := json.Marshal(compileAlone(&request, module))
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(append(answer, '\n'))
-	return err
+	return tell(compileAlone(&request, module))
 }
 
 // compileAlone compiles in this process, which is there for nothing else.
@@ -191,16 +250,16 @@ func compileAlone(request *compileRequest, module []byte) compileAnswer {
 		return compileAnswer{Outcome: outcomeDone}
 	}
 	broken, panicked := errors.AsType[*enginePanic](err)
+	_, bySystem := errors.AsType[syscall.Errno](err)
 	switch {
 	case ctx.Err() != nil:
 		return compileAnswer{Outcome: outcomeTime}
 	case errors.Is(err, syscall.EFBIG):
 		return compileAnswer{Outcome: outcomeSize}
-	case isCacheError(err):
+	case errors.Is(err, syscall.ENOMEM): // the engine maps memory by itself, and panics where it gets none
+		return compileAnswer{Outcome: outcomeMemory}
+	case bySystem: // else it works with nothing of the system's but files
 		return compileAnswer{Outcome: outcomeFolder, Text: err.Error()}
-	case panicked && isOutOfMemory(broken.Error()):
-		// The engine maps memory by itself and panics where it gets none.
-		panic(broken.Error())
 	case panicked:
 		return compileAnswer{Outcome: outcomePanic, Text: fmt.Sprint(broken.value), Stack: string(broken.stack)}
 	default:

@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -172,7 +174,8 @@ func TestCompilerProcessFails(t *testing.T) {
 		text    string // of the error, or of the log
 	}{
 		"crashes":                    {shell("kill -SEGV $$"), "module_rejected", "the process that compiled it failed: signal: segmentation fault"},
-		"is killed":                  {shell("kill -KILL $$"), "module_rejected", "the process that compiled it failed: signal: killed"},
+		"is killed":                  {shell("kill -KILL $$"), "not_compiled", "the process that compiled it was ended from outside (signal: killed)"},
+		"is terminated":              {shell("kill -TERM $$"), "not_compiled", "ended from outside (signal: terminated)"},
 		"exits":                      {shell("echo broken >&2; exit 3"), "module_rejected", "exit status 3"},
 		"uses its processor time up": {shell("kill -XCPU $$"), "over_limit", "took longer than the limit"},
 		"has no memory":              {shell("echo 'fatal error: runtime: out of memory' >&2; exit 2"), "over_limit", "more than the limit of 1024 MiB of memory"},
@@ -184,7 +187,8 @@ func TestCompilerProcessFails(t *testing.T) {
 		"answers nothing":            {shell("cat >/dev/null & exit 0"), "", "it answered"},
 		"answers what is no JSON":    {shell("echo done"), "", "it answered"},
 		"answers another outcome":    {shell(`echo '{"outcome":"?"}'`), "", "it answered"},
-		"cannot write":               {shell(`echo '{"outcome":"folder","text":"no space left on device"}'`), "", "no space left on device"},
+		"cannot write":               {shell(`echo '{"outcome":"folder","text":"no space left on device"}'`), "not_compiled", "no space left on device"},
+		"is refused memory":          {shell(`echo '{"outcome":"memory"}'`), "over_limit", "more than the limit of 1024 MiB of memory"},
 		"compiles nothing":           {shell(`echo '{"outcome":"done"}'`), "", "the machine code is missing"},
 		"is of another version":      {shell(`mkdir wazero-v9; echo '{"outcome":"done"}'`), "", "another version of the engine"},
 	} {
@@ -205,8 +209,102 @@ func TestCompilerProcessFails(t *testing.T) {
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, c.code, e.Code)
 			require.Contains(t, e.Text, c.text)
+			kind := graphmill.KindInvalid
+			if c.code == wasmhost.CodeNotCompiled {
+				kind = graphmill.KindUnavailable
+				require.NotEmpty(t, e.Next)
+			}
+			require.Equal(t, kind, e.Kind)
 		})
 	}
+}
+
+// wrapped is the compiler's command line, with lines of a shell before and after. The
+// process works in the folder for the machine code.
+func wrapped(before, after string) []string {
+	return []string{"/bin/sh", "-c", before + "\n" + compiler[0] + " " + compiler[1] + "\nended=$?\n" + after + "\nexit $ended"}
+}
+
+// TestMachineCodeThatCannotBeLoaded has machine code that the engine refuses, after a
+// process has said that it is done. Nothing of it may be compiled in the server.
+func TestMachineCodeThatCannotBeLoaded(t *testing.T) {
+	const spoil = `for f in wazero-*/*; do printf x >"$f"; done`
+	wasm := Answer(emptyAnswer).Bytes()
+	for _, dir := range []string{"", t.TempDir()} {
+		var log bytes.Buffer
+		cfg := wasmhost.Config{CacheDir: dir, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		cfg.Compiler = wrapped("", spoil)
+		h := newHost(t, cfg)
+		_, err := h.Check(t.Context(), wasm)
+		var e *graphmill.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, wasmhost.CodeNotCompiled, e.Code)
+		require.NotContains(t, log.String(), "within the server")
+
+		log.Reset()
+		once := filepath.Join(t.TempDir(), "once")
+		cfg.Compiler = wrapped("", "if [ ! -e "+once+" ]; then : >"+once+"; "+spoil+"; fi")
+		worksStill(t, newHost(t, cfg))
+		require.NotContains(t, log.String(), "within the server", "another process is asked once more")
+		require.Contains(t, log.String(), "cannot be loaded")
+	}
+}
+
+// TestCompilerProcessKilledFromOutside kills a process that compiles, as the kernel
+// does where the machine has no memory left.
+func TestCompilerProcessKilledFromOutside(t *testing.T) {
+	dir, pid := t.TempDir(), filepath.Join(t.TempDir(), "pid")
+	h := newHost(t, wasmhost.Config{CacheDir: dir, Compiler: []string{"/bin/sh", "-c", "echo $$ >" + pid + ".new; mv " + pid + ".new " + pid + "; exec " + compiler[0] + " " + compiler[1]}})
+	ended := make(chan error)
+	go func() {
+		_, err := h.Check(t.Context(), slowToCompile())
+		ended <- err
+	}()
+	var process int
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(pid)
+		if err != nil {
+			return false
+		}
+		process, err = strconv.Atoi(strings.TrimSpace(string(text)))
+		return err == nil
+	}, 20*time.Second, time.Millisecond)
+	require.NoError(t, syscall.Kill(process, syscall.SIGKILL))
+	err := <-ended
+	var e *graphmill.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, graphmill.KindUnavailable, e.Kind, "it says nothing about the module")
+	require.Equal(t, wasmhost.CodeNotCompiled, e.Code)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	worksStill(t, h)
+}
+
+// TestCompilerProcessTellsThatItsProcessorTimeIsOver gives a process two seconds of
+// it, for what takes minutes.
+func TestCompilerProcessTellsThatItsProcessorTimeIsOver(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the limit is Linux's")
+	}
+	branches := bytes.Repeat(Cat(I32Const(0), []byte{0x04, 0x40}, End), 60_000)
+	module := Guest(I64Const(0), Func{Body: branches}).Bytes() // one function: the deadline is looked at between two
+	request, err := json.Marshal(map[string]any{"folder": t.TempDir(), "size": len(module), "memory": 1 << 30, "time": 100 * time.Millisecond})
+	require.NoError(t, err)
+	cmd := exec.Command(compiler[0], compiler[1:]...)
+	cmd.Env = []string{}
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	require.NoError(t, cmd.Start())
+	_, err = in.Write(append(append(request, '\n'), module...))
+	require.NoError(t, err)
+	require.NoError(t, cmd.Wait())
+	require.JSONEq(t, `{"outcome":"time"}`, out.String())
+	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	require.Greater(t, used, 1500*time.Millisecond, "the kernel's clock, and not the deadline")
+	require.Less(t, used, 5*time.Second, "long before it is killed")
 }
 
 // TestCompilerProcessIsBare looks at what the process gets of the server.

@@ -1,6 +1,7 @@
 package wasmhost
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"regexp"
@@ -63,25 +64,25 @@ type contract struct {
 }
 
 // inspect checks a module as far as that is possible without compiling it, and
-// returns it metered.
-func (h *Host) inspect(wasm []byte) (*contract, []byte, error) {
+// returns it metered. sum is its SHA-256.
+func (h *Host) inspect(sum [sha256.Size]byte, wasm []byte) (*candidate, error) {
 	if err := h.checkSize(wasm); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	m, err := meter.Parse(wasm, h.limits.Counts)
 	if err != nil {
-		return nil, nil, refusal(err)
+		return nil, refusal(err)
 	}
 	c, err := checkContract(m)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	rewritten, err := m.Rewrite()
 	if err != nil {
-		return nil, nil, refusal(err)
+		return nil, refusal(err)
 	}
 	c.functions = rewritten.Functions
-	return c, rewritten.Wasm, nil
+	return &candidate{sum: sum, contract: c, metered: rewritten.Wasm}, nil
 }
 
 func (h *Host) checkSize(wasm []byte) error {

@@ -20,6 +20,8 @@ type engine struct {
 	runtime  wazero.Runtime
 	cache    wazero.CompilationCache // nil: none on disk
 	compiled wazero.CompiledModule
+	folder   string // where the machine code is kept
+	entry    string // of the disk cache, which is held; empty: none is
 
 	closeOnce sync.Once
 	closeErr  error
@@ -38,7 +40,7 @@ const compileWorkers = 2
 // taken from there.
 func newEngine(ctx context.Context, metered []byte, folder string) (e *engine, err error) {
 	config := wazero.NewRuntimeConfig().WithCoreFeatures(features).WithDebugInfoEnabled(false)
-	e = &engine{}
+	e = &engine{folder: folder}
 	if folder != "" {
 		if e.cache, err = wazero.NewCompilationCacheWithDir(folder); err != nil {
 			return nil, err
@@ -80,6 +82,12 @@ type enginePanic struct {
 
 func (p *enginePanic) Error() string {
 	return fmt.Sprintf("the WebAssembly engine failed: %v", p.value)
+}
+
+// Unwrap returns the error that the engine panicked with, if it was one.
+func (p *enginePanic) Unwrap() error {
+	err, _ := p.value.(error)
+	return err
 }
 
 // recovered turns a panic of the engine into an error: a strange module must

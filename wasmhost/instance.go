@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,9 +59,9 @@ type Instance struct {
 	size    atomic.Int64 // of the linear memory
 	inGuest atomic.Int64 // nanoseconds spent in the transformation
 
-	// mu is held while the instance is used, so that Close cannot pull the memory
-	// from under a call.
-	mu     sync.Mutex
+	// use holds a token while the instance is used, so that Close cannot pull the
+	// memory from under a call. What follows belongs to whoever has put it there.
+	use    chan struct{}
 	broken error // why it is unusable
 	closed bool
 }
@@ -75,10 +74,11 @@ func (m *Module) Instantiate(ctx context.Context, cfg InstanceConfig) (*Instance
 	if !slices.Contains(m.contract.transformations, cfg.Function) {
 		return nil, graphmill.NotFound("transformation_not_found", "the module has no transformation %s, it has %q", quoted(cfg.Function), m.contract.transformations)
 	}
-	if err := m.host.begin(); err != nil {
+	_, finish, err := m.host.begin(ctx) // closing ends calls by itself
+	if err != nil {
 		return nil, err
 	}
-	defer m.host.work.Done()
+	defer finish()
 	if !m.retainOpen() {
 		return nil, errors.New("instantiate a module: it has been closed")
 	}
@@ -141,7 +141,7 @@ func (l *loaded) instantiate(ctx context.Context, cfg InstanceConfig) (*Instance
 		return nil, err
 	}
 	i := &Instance{
-		loaded: l, born: time.Now(), stream: cfg.Stream, memory: memory,
+		loaded: l, born: time.Now(), stream: cfg.Stream, memory: memory, use: make(chan struct{}, 1),
 		memoryLimit: cfg.MemoryLimit, timeLimit: cfg.TimeLimit, responseLimit: cfg.ResponseLimit,
 		log: logWriter{emit: cfg.Log, perSecond: l.host.limits.LogLines},
 		decoder: frame.NewDecoder(frame.Limits{
@@ -288,10 +288,19 @@ func (i *Instance) GuestTime() time.Duration { return time.Duration(i.inGuest.Lo
 func (i *Instance) Memory() int64 { return i.size.Load() }
 
 // Close ends the instance and frees its memory. It waits for a call that is
-// under way. Closing twice does nothing.
+// under way; where ctx ends first, the instance is as it was, and the error is the
+// context's. Closing twice does nothing.
 func (i *Instance) Close(ctx context.Context) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
+	select {
+	case i.use <- struct{}{}:
+	default:
+		select {
+		case i.use <- struct{}{}:
+		case <-ctx.Done():
+			return fmt.Errorf("close an instance, which is being called: %w", ctx.Err())
+		}
+	}
+	defer func() { <-i.use }()
 	if i.closed {
 		return nil
 	}

@@ -134,6 +134,55 @@ func TestClosedHost(t *testing.T) {
 	}
 }
 
+// TestClosingWhileAModuleIsCompiled ends what a process compiles, and does not wait
+// longer than it may for what this one does.
+func TestClosingWhileAModuleIsCompiled(t *testing.T) {
+	for name, compiler := range map[string][]string{"in a process": compiler, "in this one": nil} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			h := newHost(t, wasmhost.Config{CacheDir: dir, Compiler: compiler})
+			refused := make(chan error)
+			go func() {
+				_, err := h.Check(t.Context(), slowToCompile())
+				refused <- err
+			}()
+			require.Eventually(t, func() bool { return len(compilersOf(t, dir)) > 0 }, 10*time.Second, time.Millisecond)
+			ctx, cancel := context.WithCancel(t.Context())
+			if compiler == nil {
+				cancel()
+				require.ErrorIs(t, h.Close(ctx), context.Canceled)
+			} else {
+				require.NoError(t, h.Close(ctx))
+				cancel()
+			}
+			require.Equal(t, graphmill.KindUnavailable, graphmill.KindOf(<-refused))
+			require.NoError(t, h.Close(t.Context()))
+		})
+	}
+}
+
+func TestClosingDuringACallThatDoesNotEnd(t *testing.T) {
+	chatty := Guest(Cat(I32Const(1), I32Const(0), I32Const(5), Call(0), I64Const(0)))
+	chatty.Imports = []Import{{Module: "graphmill", Name: "log", Params: []byte{I32, I32, I32}}}
+	m := load(t, newHost(t, wasmhost.Config{}), chatty.Bytes())
+	logged, release := make(chan struct{}, 1), make(chan struct{})
+	i := instantiate(t, m, wasmhost.InstanceConfig{Log: func(slog.Level, string) {
+		logged <- struct{}{}
+		<-release
+	}})
+	ended := make(chan error)
+	go func() {
+		_, err := i.Transform(t.Context(), graphmill.SourceKafka, batch(1))
+		ended <- err
+	}()
+	<-logged
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, i.Close(ctx), context.Canceled)
+	close(release)
+	require.ErrorContains(t, <-ended, "breaks the transformation ABI", "it went on")
+}
+
 // TestManyAtOnce loads, instantiates, calls and closes from several goroutines.
 func TestManyAtOnce(t *testing.T) {
 	h := newHost(t, wasmhost.Config{CacheDir: t.TempDir()})

@@ -33,10 +33,11 @@ type loaded struct {
 // close. The same bytes are compiled once, however many ask for them at once.
 // Bytes that Check would refuse are refused with the same errors.
 func (h *Host) Load(ctx context.Context, wasm []byte) (*Module, error) {
-	if err := h.begin(); err != nil {
+	ctx, finish, err := h.begin(ctx)
+	if err != nil {
 		return nil, err
 	}
-	defer h.work.Done()
+	defer finish()
 	l, err := h.acquire(ctx, wasm)
 	if err != nil {
 		return nil, err
@@ -49,14 +50,15 @@ func (h *Host) Load(ctx context.Context, wasm []byte) (*Module, error) {
 // already, and for one module at a time that is in the cache and one that is to be
 // compiled, so that many who load at once do not all hold their bytes.
 func (h *Host) LoadStored(ctx context.Context, sum [sha256.Size]byte, read func(context.Context) ([]byte, error)) (*Module, error) {
-	if err := h.begin(); err != nil {
+	ctx, finish, err := h.begin(ctx)
+	if err != nil {
 		return nil, err
 	}
-	defer h.work.Done()
+	defer finish()
 	l, err := h.share(ctx, sum, func() (*contract, *engine, error) {
 		if h.cache != nil {
-			c, e, err := h.stored(ctx, sum, read, h.reading, func(ctx context.Context, metered []byte) (*engine, error) {
-				return h.cached(ctx, metered), nil
+			c, e, err := h.stored(ctx, sum, read, h.reading, func(ctx context.Context, c *candidate) (*engine, error) {
+				return h.cached(ctx, c), nil
 			})
 			if err != nil || e != nil {
 				return c, e, err
@@ -73,8 +75,8 @@ func (h *Host) LoadStored(ctx context.Context, sum [sha256.Size]byte, read func(
 // stored reads and checks stored bytes and makes an engine of them, while it has a
 // turn of its own.
 func (h *Host) stored(ctx context.Context, sum [sha256.Size]byte, read func(context.Context) ([]byte, error),
-	turns chan struct{}, compile func(context.Context, []byte) (*engine, error)) (*contract, *engine, error) {
-	release, err := turn(ctx, turns)
+	turns chan struct{}, compile func(context.Context, *candidate) (*engine, error)) (*contract, *engine, error) {
+	release, err := h.turn(ctx, turns)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,12 +88,12 @@ func (h *Host) stored(ctx context.Context, sum [sha256.Size]byte, read func(cont
 	if sha256.Sum256(wasm) != sum {
 		return nil, nil, errors.New("load a module: the bytes are not those of its SHA-256")
 	}
-	c, metered, err := h.inspect(wasm)
+	c, err := h.inspect(sum, wasm)
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := compile(ctx, metered)
-	return c, e, err
+	e, err := compile(ctx, c)
+	return c.contract, e, err
 }
 
 // Transformations returns the names of the transformations, sorted.
@@ -111,7 +113,8 @@ func (h *Host) acquire(ctx context.Context, wasm []byte) (*loaded, error) {
 	if err := h.checkSize(wasm); err != nil {
 		return nil, err
 	}
-	return h.share(ctx, sha256.Sum256(wasm), func() (*contract, *engine, error) { return h.prepare(ctx, wasm) })
+	sum := sha256.Sum256(wasm)
+	return h.share(ctx, sum, func() (*contract, *engine, error) { return h.prepare(ctx, sum, wasm) })
 }
 
 // share returns the loaded module of a hash with one reference more. Where there
@@ -141,7 +144,7 @@ func (h *Host) share(ctx context.Context, hash [sha256.Size]byte, prepare func()
 		select {
 		case <-l.ready:
 		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("load a module: %w", ctx.Err()), l.release(context.WithoutCancel(ctx)))
+			return nil, errors.Join(fmt.Errorf("load a module: %w", l.host.ended(ctx)), l.release(context.WithoutCancel(ctx)))
 		}
 		if l.err == nil {
 			return l, nil
@@ -160,21 +163,21 @@ func isContextError(err error) bool {
 
 // prepare checks and compiles a module. What is refused unseen by the compiler
 // does not wait for it.
-func (h *Host) prepare(ctx context.Context, wasm []byte) (*contract, *engine, error) {
-	c, metered, err := h.inspect(wasm)
+func (h *Host) prepare(ctx context.Context, sum [sha256.Size]byte, wasm []byte) (*contract, *engine, error) {
+	c, err := h.inspect(sum, wasm)
 	if err != nil {
 		return nil, nil, err
 	}
-	if e := h.cached(ctx, metered); e != nil {
-		return c, e, nil
+	if e := h.cached(ctx, c); e != nil {
+		return c.contract, e, nil
 	}
-	release, err := turn(ctx, h.compiling)
+	release, err := h.turn(ctx, h.compiling)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer release()
-	e, err := h.compile(ctx, metered)
-	return c, e, err
+	e, err := h.compile(ctx, c)
+	return c.contract, e, err
 }
 
 // retainOpen takes one more reference, unless this handle has been closed.
@@ -201,5 +204,12 @@ func (l *loaded) release(ctx context.Context) error {
 	if !last {
 		return nil
 	}
-	return l.engine.close(ctx)
+	return l.free(ctx)
+}
+
+// free closes the module. Nobody uses it any more.
+func (l *loaded) free(ctx context.Context) error {
+	err := l.engine.close(ctx)
+	l.host.cache.letGo(l.engine.entry)
+	return err
 }

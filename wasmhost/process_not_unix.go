@@ -2,8 +2,15 @@
 
 package wasmhost
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
 func ownProcessGroup() *syscall.SysProcAttr { return nil }
 
-func cpuTimeIsOver(error) bool { return false }
+func onProcessorTimeOver(func()) {}
+
+func ranOutOfProcessorTime(*os.ProcessState, uint64) bool { return false }
+
+func wasEndedFromOutside(*os.ProcessState) bool { return false }

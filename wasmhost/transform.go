@@ -26,8 +26,8 @@ import (
 //
 // After an error, every further call is an error.
 func (i *Instance) Transform(ctx context.Context, source graphmill.SourceKind, messages []graphmill.Message) (graphmill.Output, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
+	i.use <- struct{}{}
+	defer func() { <-i.use }()
 	switch {
 	case i.closed:
 		return graphmill.Output{}, errors.New("transform a batch: the instance has been closed")

@@ -33,6 +33,10 @@ type Config struct {
 	// and must be this process's own. Empty: nothing is kept.
 	CacheDir string
 
+	// CacheSize is what the cache may take of the disk, in bytes: what was used last
+	// the longest ago goes, unless it is loaded. 0: DefaultCacheSize.
+	CacheSize int64
+
 	Limits Limits
 
 	// Compiler is the command (program and arguments) of a process that compiles a
@@ -56,11 +60,15 @@ type Host struct {
 	compiling chan struct{} // held while compiling: one module at a time
 	reading   chan struct{} // held while stored bytes are looked up in the cache
 
-	// closing ends running calls at their next look at the clock.
+	// closing ends running calls at their next look at the clock, and life all other
+	// operations.
 	closing atomic.Bool
+	life    context.Context
+	end     context.CancelFunc
 
 	mu        sync.Mutex
-	work      sync.WaitGroup // operations under way; none begins once closing is set
+	underWay  int           // operations; none begins once closing is set
+	idle      chan struct{} // closed once closing is set and none is under way
 	loaded    map[[sha256.Size]byte]*loaded
 	instances map[*Instance]struct{}
 }
@@ -75,10 +83,14 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
-	cache, err := openDiskCache(ctx, cfg.CacheDir, logger)
+	if cfg.CacheSize < 0 {
+		return nil, graphmill.Invalid("cache_size", "%d is no size", cfg.CacheSize)
+	}
+	cache, err := openDiskCache(ctx, cfg.CacheDir, cfg.CacheSize, logger)
 	if err != nil {
 		return nil, fmt.Errorf("open the cache of compiled modules: %w", err)
 	}
+	life, end := context.WithCancel(context.Background())
 	return &Host{
 		limits:    limits,
 		logger:    logger,
@@ -86,6 +98,9 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 		compiler:  slices.Clone(cfg.Compiler),
 		compiling: make(chan struct{}, 1),
 		reading:   make(chan struct{}, 1),
+		life:      life,
+		end:       end,
+		idle:      make(chan struct{}),
 		loaded:    make(map[[sha256.Size]byte]*loaded),
 		instances: make(map[*Instance]struct{}),
 	}, nil
@@ -94,14 +109,28 @@ func New(ctx context.Context, cfg Config) (*Host, error) {
 // Limits returns the limits in force.
 func (h *Host) Limits() Limits { return h.limits }
 
-// Close ends calls that are running, closes all instances and modules, and waits
-// for both. What is asked of the host afterwards is an error. Closing twice does
-// nothing.
+// Forget removes what was compiled of an upload from the cache, by the SHA-256 of
+// its bytes: at once, or where it is in use, once it is not. It may be compiled anew.
+func (h *Host) Forget(sum [sha256.Size]byte) { h.cache.forget(sum) }
+
+// Close ends calls and compilations that are running, closes all instances and
+// modules, and waits for both. Where ctx ends before that, what is in use stays as it
+// is, and the error is the context's. What is asked of the host afterwards is an
+// error. Closing twice does nothing.
 func (h *Host) Close(ctx context.Context) error {
 	h.mu.Lock()
-	h.closing.Store(true)
+	if !h.closing.Swap(true) && h.underWay == 0 {
+		close(h.idle)
+	}
 	h.mu.Unlock()
-	h.work.Wait()
+	h.end()
+	select {
+	case <-h.idle:
+	case <-ctx.Done():
+		if !isClosed(h.idle) {
+			return fmt.Errorf("close the host of modules, while one is being compiled or started: %w", ctx.Err())
+		}
+	}
 
 	h.mu.Lock()
 	instances := slices.Collect(maps.Keys(h.instances))
@@ -112,24 +141,56 @@ func (h *Host) Close(ctx context.Context) error {
 	}
 
 	h.mu.Lock()
+	if len(h.instances) > 0 { // modules must not be closed under them
+		h.mu.Unlock()
+		return errors.Join(errs...)
+	}
 	modules := slices.Collect(maps.Values(h.loaded))
 	clear(h.loaded)
 	h.mu.Unlock()
 	for _, l := range modules {
-		errs = append(errs, l.engine.close(ctx))
+		errs = append(errs, l.free(ctx))
 	}
 	return errors.Join(errs...)
 }
 
-// begin registers an operation; the caller calls h.work.Done when it is over.
-func (h *Host) begin() error {
+// begin registers an operation, whose context then ends with the host too. The
+// caller calls finish when it is over.
+func (h *Host) begin(ctx context.Context) (bound context.Context, finish func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closing.Load() {
+		return nil, nil, errHostClosed()
+	}
+	h.underWay++
+	bound, cancel := context.WithCancel(ctx)
+	unbind := context.AfterFunc(h.life, cancel)
+	return bound, func() {
+		unbind()
+		cancel()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.underWay--; h.underWay == 0 && h.closing.Load() {
+			close(h.idle)
+		}
+	}, nil
+}
+
+// ended is why the context of an operation has ended.
+func (h *Host) ended(ctx context.Context) error {
+	if h.closing.Load() {
 		return errHostClosed()
 	}
-	h.work.Add(1)
-	return nil
+	return ctx.Err()
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 func errHostClosed() error {
