@@ -36,7 +36,7 @@ func TestVersionsAreRolledBackAndRemoved(t *testing.T) {
 	absent := w.do(t, 404, "POST", "/modules/seen:rollback", `{"version":4}`)
 	require.Equal(t, "version_not_found", absent["code"])
 	require.Equal(t, "there are: 3, 2, 1", absent["next_step"])
-	for body, field := range map[string]string{`{"version":0}`: "version", `{"version":-1}`: "version", `{"version":"2"}`: "version", `{"versoin":2}`: "versoin"} {
+	for body, field := range map[string]string{`{"version":0}`: "version", `{"version":null}`: "version", ` {"version" : null }`: "version", `{"version":-1}`: "version", `{"version":"2"}`: "version", `{"versoin":2}`: "versoin"} {
 		require.Equal(t, field, w.do(t, 422, "POST", "/modules/seen:rollback", body)["field"], body)
 	}
 

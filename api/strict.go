@@ -25,8 +25,8 @@ const (
 
 // bodyChecker looks at a JSON body before it is decoded, and refuses what
 // encoding/json would take without a word: a field given twice, a field in other
-// letters (Name for name), a number that the field cannot hold, bytes that are
-// no UTF-8. It keeps nothing of the body but the names of the fields around the
+// letters (Name for name), a number that the field cannot hold, null for a number or
+// a boolean, bytes that are no UTF-8. It keeps nothing of the body but the names of the fields around the
 // place that it looks at.
 //
 // What is no JSON at all it leaves to the decoder, which says where.
@@ -75,6 +75,10 @@ func (c *bodyChecker) value(schema *huma.Schema, depth int) error {
 		return nil // no JSON: the decoder tells
 	}
 	switch token := token.(type) {
+	case nil:
+		if isScalar(schema) && !schema.Nullable {
+			return c.wrong("it is null; give a value, or leave the field out")
+		}
 	case json.Delim:
 		if token == '{' {
 			return c.object(schema, depth)
@@ -84,6 +88,13 @@ func (c *bodyChecker) value(schema *huma.Schema, depth int) error {
 		return c.number(schema, token.String())
 	}
 	return nil
+}
+
+// isScalar says whether a schema is of a number or boolean. encoding/json takes null
+// for zero there, which may mean something: a script whose variable was empty does
+// not ask for that.
+func isScalar(schema *huma.Schema) bool {
+	return schema != nil && (schema.Type == huma.TypeInteger || schema.Type == huma.TypeNumber || schema.Type == huma.TypeBoolean)
 }
 
 func (c *bodyChecker) array(schema *huma.Schema, depth int) error {

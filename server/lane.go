@@ -35,13 +35,14 @@ type lane struct {
 	batcher   *batching.Batcher
 	loaded    *transformation
 	instance  *wasmhost.Instance
-	queue     []*job // to be executed next, in order
-	executing *job   // being executed; nil: none
-	taken     int    // batches with messages that were handed out and not dropped
-	collected bool   // the batcher has nothing more
-	broken    error  // why not, if that is not what was asked for
-	size      int    // messages of a batch for now, since one was too big; 0: as the definition says
-	good      int    // full batches of that size that were applied
+	queue     []*job  // to be executed next, in order
+	executing *job    // being executed; nil: none
+	taken     int     // batches with messages that were handed out and not dropped
+	collected bool    // the batcher has nothing more
+	broken    error   // why not, if that is not what was asked for
+	size      int     // messages of a batch for now, since one was too big; 0: as the definition says
+	good      int     // full batches of that size that were applied
+	compiling *pauses // between attempts to compile the module's version; nil: none has failed
 
 	collecting time.Time // when the lane began to wait for the batch that is being collected; zero: none is
 

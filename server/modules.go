@@ -18,7 +18,8 @@ const ContentTypeWasm = "application/wasm"
 
 // PushModule checks an upload and stores it as the next version of its name.
 // Errors: KindInvalid and KindTooLarge with what is wrong about the bytes,
-// KindConflict with code function_in_use.
+// KindConflict with code function_in_use, KindUnavailable with code not_compiled,
+// which says nothing about them.
 func (s *Server) PushModule(ctx context.Context, r PushRequest) (PushResult, error) {
 	if err := graphmill.ValidateName("name", r.Name); err != nil {
 		return PushResult{}, err
@@ -38,6 +39,7 @@ func (s *Server) PushModule(ctx context.Context, r PushRequest) (PushResult, err
 	}
 	m, created, err := s.catalog.PutModule(ctx, m, r.Bytes, !r.NoActivate)
 	if err != nil {
+		s.forgetCompiled(ctx, m)
 		return PushResult{}, err
 	}
 	s.log.Info("module pushed", "module", m.Name, "version", m.Version, "sha256", m.SHA256, "active", m.Active, "new", created)
@@ -77,7 +79,7 @@ func (s *Server) Modules(ctx context.Context) ([]graphmill.Module, error) {
 			continue
 		}
 		pl, err := s.plugins.get(ctx, name)
-		if err != nil {
+		if err != nil && notCompiled(err) == nil {
 			return nil, err
 		}
 		if pl != nil {
@@ -158,15 +160,44 @@ func (s *Server) DeleteModule(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	err = s.catalog.DeleteModule(ctx, name, readOnly)
+	removed, err := s.catalog.DeleteModule(ctx, name, readOnly)
 	if isNotFound(err, "module_not_found") {
 		return s.notPushed(ctx, name, "cannot be removed here")
 	}
 	if err == nil {
 		s.log.Info("module removed", "module", name)
 		s.moduleChanged(name)
+		s.forgetCompiled(ctx, removed...)
 	}
 	return err
+}
+
+// forgetCompiled removes what was compiled of versions that are there no more, unless the
+// same bytes are of others that are. Where that cannot be found out it stays, and is
+// bounded with the rest of the cache.
+func (s *Server) forgetCompiled(ctx context.Context, removed ...graphmill.Module) {
+	ctx = context.WithoutCancel(ctx)
+	stored, broken, err := s.catalog.Modules(ctx)
+	if err != nil || len(broken) > 0 {
+		return
+	}
+	kept := s.plugins.sums()
+	for _, m := range stored {
+		kept[m.SHA256] = true
+	}
+	for _, m := range removed {
+		if sum, err := sumOf(m); err == nil && !kept[m.SHA256] {
+			s.host.Forget(sum)
+		}
+	}
+}
+
+func sumOf(m graphmill.Module) ([sha256.Size]byte, error) {
+	sum, err := hex.DecodeString(m.SHA256)
+	if err != nil || len(sum) != sha256.Size {
+		return [sha256.Size]byte{}, fmt.Errorf("%q is no SHA-256", m.SHA256)
+	}
+	return [sha256.Size]byte(sum), nil
 }
 
 // DeleteModuleVersion removes one version of a pushed module. Its number is not
@@ -181,13 +212,14 @@ func (s *Server) DeleteModuleVersion(ctx context.Context, name string, version i
 	if err != nil {
 		return err
 	}
-	err = s.catalog.DeleteModuleVersion(ctx, name, version, readOnly)
+	removed, err := s.catalog.DeleteModuleVersion(ctx, name, version, readOnly)
 	if isNotFound(err, "module_not_found") {
 		return s.notPushed(ctx, name, "cannot be removed here")
 	}
 	if err == nil {
 		s.log.Info("module version removed", "module", name, "version", version)
 		s.moduleChanged(name) // it may have been the only one
+		s.forgetCompiled(ctx, removed)
 	}
 	return err
 }
@@ -196,7 +228,10 @@ func (s *Server) DeleteModuleVersion(ctx context.Context, name string, version i
 // where there is none that can be used.
 func (s *Server) readyModule(ctx context.Context, name string) (*graphmill.Module, error) {
 	pl, err := s.plugins.get(ctx, name)
-	if err != nil || pl == nil {
+	switch {
+	case notCompiled(err) != nil:
+		return nil, nil
+	case err != nil || pl == nil:
 		return nil, err
 	}
 	return &pl.module, nil
@@ -244,7 +279,8 @@ type transformation struct {
 // from the cache, and makes sure that it exports the function. Streams that use
 // the same bytes share them compiled. The caller closes it. Errors are of
 // KindNotFound where module or function are absent, of KindConflict where the
-// bytes are lost or damaged.
+// bytes are lost or damaged, of KindUnavailable where it could not be compiled this
+// time (see notCompiled).
 func (s *Server) loadTransformation(ctx context.Context, ref graphmill.TransformationRef) (*transformation, error) {
 	for {
 		m, err := s.activeModule(ctx, ref.Module)
@@ -270,16 +306,26 @@ func (s *Server) loadTransformation(ctx context.Context, ref graphmill.Transform
 }
 
 func (s *Server) loadModule(ctx context.Context, m graphmill.Module) (*wasmhost.Module, error) {
-	sum, err := hex.DecodeString(m.SHA256)
-	if err != nil || len(sum) != sha256.Size {
-		return nil, fmt.Errorf("load version %d of module %q: %q is no SHA-256", m.Version, m.Name, m.SHA256)
+	sum, err := sumOf(m)
+	if err != nil {
+		return nil, fmt.Errorf("load version %d of module %q: %w", m.Version, m.Name, err)
 	}
-	wasm, err := s.host.LoadStored(ctx, [sha256.Size]byte(sum), func(ctx context.Context) ([]byte, error) { return s.moduleBytes(ctx, m) })
+	wasm, err := s.host.LoadStored(ctx, sum, func(ctx context.Context) ([]byte, error) { return s.moduleBytes(ctx, m) })
 	var known *graphmill.Error
 	if err == nil || errors.As(err, &known) && known.Kind == graphmill.KindConflict {
 		return wasm, err
 	}
 	return nil, fmt.Errorf("load version %d of module %q: %w", m.Version, m.Name, err)
+}
+
+// notCompiled returns the fault of a module that could not be compiled for a reason
+// that is not in it and may pass; nil for other errors, and none.
+func notCompiled(err error) *graphmill.Fault {
+	var e *graphmill.Error
+	if !errors.As(err, &e) || e.Code != wasmhost.CodeNotCompiled {
+		return nil
+	}
+	return &graphmill.Fault{Class: graphmill.FaultTransient, Code: e.Code, Text: err.Error(), Outage: true, Message: graphmill.WholeBatch}
 }
 
 // sameVersion says whether both are one upload: numbers and bytes come again

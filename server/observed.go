@@ -18,6 +18,7 @@ const (
 	sourceSide  side = iota // messages of the broker
 	commitsSide             // the broker, to take an acknowledgement
 	sinkSide                // the database
+	moduleSide              // the module, to be compiled
 	sides
 )
 

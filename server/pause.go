@@ -24,6 +24,12 @@ func outagePauses() *pauses {
 	return &pauses{bound: 200 * time.Millisecond, most: 5 * time.Second}
 }
 
+// compilePauses are for a module that could not be compiled: each attempt takes
+// memory and processor time of a machine that may lack them.
+func compilePauses() *pauses {
+	return &pauses{bound: time.Second, most: time.Minute}
+}
+
 // next returns 1 ms at least, and the bound at most.
 func (p *pauses) next() time.Duration {
 	bound := min(p.bound, p.most)

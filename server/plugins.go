@@ -27,13 +27,16 @@ type plugins struct {
 	done   sync.WaitGroup
 }
 
-// plugin is one of them. Its fields may be read once checked is closed.
+// plugin is one of them.
 type plugin struct {
 	path    string
-	checked chan struct{}
-	module  graphmill.Module
-	bytes   []byte
-	err     error
+	checked chan struct{} // closed when it has been checked once
+
+	mu  sync.Mutex // guards err; without it the rest may be read, and is not changed any more
+	err error      // notCompiled's: it is checked again
+
+	module graphmill.Module
+	bytes  []byte
 }
 
 // openPlugins finds the .wasm files of dir and checks them in the background,
@@ -68,19 +71,35 @@ func openPlugins(dir string, host *wasmhost.Host, log *slog.Logger) (*plugins, e
 		found = append(found, pl)
 	}
 	p.done.Go(func() {
-		for _, pl := range found {
-			pl.check(ctx, host)
-			if pl.err != nil && ctx.Err() == nil {
-				log.Error("a ready module cannot be used", "module", pl.module.Name, "file", pl.path, "error", pl.err)
+		pauses := compilePauses()
+		for {
+			found = slices.DeleteFunc(found, func(pl *plugin) bool { return pl.check(ctx, host, log) })
+			if len(found) == 0 || sleep(ctx, pauses.next()) != nil {
+				return
 			}
 		}
 	})
 	return p, nil
 }
 
-func (pl *plugin) check(ctx context.Context, host *wasmhost.Host) {
-	defer close(pl.checked)
-	pl.err = pl.read(ctx, host)
+// check finds out whether the module can be used, and says whether that is settled.
+func (pl *plugin) check(ctx context.Context, host *wasmhost.Host, log *slog.Logger) (settled bool) {
+	err := pl.read(ctx, host)
+	settled = notCompiled(err) == nil
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case settled:
+		log.Error("a ready module cannot be used", "module", pl.module.Name, "file", pl.path, "error", err)
+	default:
+		log.Warn("a ready module cannot be used yet; it is checked again", "module", pl.module.Name, "file", pl.path, "error", err)
+	}
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	pl.err = err
+	if !isClosed(pl.checked) {
+		close(pl.checked)
+	}
+	return settled
 }
 
 func (pl *plugin) read(ctx context.Context, host *wasmhost.Host) error {
@@ -109,7 +128,8 @@ func (pl *plugin) read(ctx context.Context, host *wasmhost.Host) error {
 }
 
 // get returns a ready module, waiting for its check. It is nil where there is
-// none of the name, or it cannot be used.
+// none of the name, or it cannot be used. The error is the context's, or
+// notCompiled's.
 func (p *plugins) get(ctx context.Context, name string) (*plugin, error) {
 	pl := p.byName[name]
 	if pl == nil {
@@ -120,7 +140,12 @@ func (p *plugins) get(ctx context.Context, name string) (*plugin, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if pl.err != nil {
+	pl.mu.Lock()
+	defer pl.mu.Unlock()
+	switch {
+	case notCompiled(pl.err) != nil:
+		return nil, fmt.Errorf("module %q, which lies beside the program: %w", name, pl.err)
+	case pl.err != nil:
 		return nil, nil
 	}
 	return pl, nil
@@ -134,6 +159,22 @@ func (p *plugins) names() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// sums returns the hashes of those that have been checked and can be used.
+func (p *plugins) sums() map[string]bool {
+	sums := map[string]bool{}
+	for _, pl := range p.byName {
+		if !isClosed(pl.checked) {
+			continue
+		}
+		pl.mu.Lock()
+		if pl.err == nil {
+			sums[pl.module.SHA256] = true
+		}
+		pl.mu.Unlock()
+	}
+	return sums
 }
 
 func (p *plugins) close() {

@@ -39,6 +39,7 @@ type Config struct {
 	DataDir    string // owned by this process while the server is open
 	PluginsDir string // ready modules, read only; empty or absent: none
 	CacheDir   string // compiled modules, this process's own; empty: within DataDir
+	CacheSize  int64  // bytes that they may take; 0: wasmhost.DefaultCacheSize
 
 	Sink     graphmill.Sink // not closed by the server
 	SinkName string         // for people: "the ledger FILE", "bolt://host:7687"
@@ -137,15 +138,16 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	if err := keys.Check(); err != nil {
 		return nil, err
 	}
-	store, err := catalog.Open(cfg.DataDir, keys)
+	store, err := catalog.Open(cfg.DataDir, keys, cfg.Logger)
 	if err != nil {
 		return nil, err
 	}
 	host, err := wasmhost.New(ctx, wasmhost.Config{
-		CacheDir: cfg.CacheDir,
-		Limits:   cfg.Limits,
-		Compiler: cfg.Compiler,
-		Logger:   cfg.Logger,
+		CacheDir:  cfg.CacheDir,
+		CacheSize: cfg.CacheSize,
+		Limits:    cfg.Limits,
+		Compiler:  cfg.Compiler,
+		Logger:    cfg.Logger,
 	})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
@@ -269,7 +271,9 @@ func (s *Server) Close(ctx context.Context) error {
 	if s.plugins != nil {
 		s.plugins.close()
 	}
-	return errors.Join(s.host.Close(context.WithoutCancel(ctx)), s.catalog.Close())
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout) // ctx may have ended with the drain
+	defer cancel()
+	return errors.Join(s.host.Close(closing), s.catalog.Close())
 }
 
 // Metrics returns everything that is measured, for Prometheus.

@@ -18,20 +18,40 @@ import (
 const transformTries = 3
 
 // load compiles the module's active version and makes an instance of it, so
-// that START tells what it cannot begin with.
+// that START tells what it cannot begin with. While the version cannot be compiled
+// for a reason that may pass, it is tried again.
 func (l *lane) load(ctx context.Context) error {
-	l.r.moduleChanged.Store(false)
-	loaded, err := l.r.st.srv.loadTransformation(ctx, l.r.ref)
-	if err != nil {
-		return err
+	for {
+		l.r.moduleChanged.Store(false)
+		loaded, err := l.r.st.srv.loadTransformation(ctx, l.r.ref)
+		if err == nil {
+			l.use(loaded)
+			return l.instantiate(ctx)
+		}
+		f := notCompiled(err)
+		if f == nil || ctx.Err() != nil {
+			return err
+		}
+		if err := sleep(ctx, l.compileLater(f)); err != nil {
+			return err
+		}
 	}
-	l.use(loaded)
-	return l.instantiate(ctx)
+}
+
+// compileLater notes that the module could not be compiled, and returns how long to
+// wait.
+func (l *lane) compileLater(f *graphmill.Fault) time.Duration {
+	l.r.observed.waiting(moduleSide, f)
+	if l.compiling == nil {
+		l.compiling = compilePauses()
+	}
+	return l.compiling.next()
 }
 
 // use lets go of the version before.
 func (l *lane) use(loaded *transformation) {
 	l.unload()
+	l.compiled()
 	l.loaded = loaded
 	l.r.observed.setModule(loaded.version())
 }
@@ -44,13 +64,19 @@ func (l *lane) follow() error {
 	defer done()
 	l.r.moduleChanged.Store(false)
 	loaded, err := l.r.st.srv.loadTransformation(ctx, l.r.ref)
+	f := notCompiled(err)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		l.r.moduleChanged.Store(true)
 		return nil
+	case f != nil && !l.r.askedToEnd():
+		l.r.moduleChanged.Store(true)
+		l.rest(l.compileLater(f))
+		return nil
 	case err != nil:
 		return err
 	case loaded.version() == l.loaded.version():
+		l.compiled()
 		loaded.close(ctx)
 		return nil
 	}
@@ -63,6 +89,12 @@ func (l *lane) follow() error {
 	}
 	l.r.st.log.Info("the module's new version is used from here on", "module", loaded.module.Name, "version", loaded.module.Version)
 	return nil
+}
+
+// compiled ends what compileLater began.
+func (l *lane) compiled() {
+	l.compiling = nil
+	l.r.observed.recovered(moduleSide)
 }
 
 // unload lets go of instance and module.
@@ -183,13 +215,18 @@ func (l *lane) refused(j *job) error {
 	return nil
 }
 
-// rest waits, or until a kick.
+// rest waits, or until a kick, or until the run is asked to end.
 func (l *lane) rest(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
+	ending := l.r.working.Done()
+	if l.r.askedToEnd() {
+		ending = nil // what still has to be waited for is
+	}
 	select {
 	case <-timer.C:
 	case <-l.wake:
+	case <-ending:
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/graphmill/graphmill/api"
 	"github.com/graphmill/graphmill/server"
 	"github.com/graphmill/graphmill/server/secret"
+	"github.com/graphmill/graphmill/wasmhost"
 )
 
 // serveSettings are the settings of a server.
@@ -46,8 +47,9 @@ type serveSettings struct {
 	startTimeout    time.Duration
 	drainTimeout    time.Duration
 
-	pluginsDir string
-	limits     limitSettings
+	pluginsDir  string
+	moduleCache byteCount
+	limits      limitSettings
 
 	logFormat string
 	logLevel  string
@@ -69,6 +71,8 @@ func (s *serveSettings) add(fs *pflag.FlagSet) {
 	fs.DurationVar(&s.startTimeout, "start-timeout", server.DefaultStartTimeout, "how long starting a stream waits for its start positions")
 	fs.DurationVar(&s.drainTimeout, "drain-timeout", server.DefaultDrainTimeout, "how long stopping waits for the batches under way")
 	addPluginsDir(fs, &s.pluginsDir)
+	s.moduleCache = wasmhost.DefaultCacheSize
+	fs.Var(&s.moduleCache, "module-cache-size", "what compiled modules may take of the data directory; what is not in use goes first")
 	s.limits.add(fs)
 	fs.StringVar(&s.tokenFile, "token-file", "", "file of tokens that let callers in, one a line, as TOKEN or NAME:TOKEN (default: none is needed, on loopback)")
 	fs.StringVar(&s.secretsDir, "secrets-dir", "", "folder of the files that secret:NAME and *.location name in definitions (secret:NAME else the variable "+secretPrefix+"NAME)")
@@ -187,6 +191,8 @@ func (s *serveSettings) check() error {
 		return wrongUsage("--stream-transaction-conflict-retries %d is less than 0", s.conflictRetries)
 	case s.metricsAuth && s.tokenFile == "":
 		return wrongUsage("--metrics-auth needs --token-file: there is no token that could be asked for")
+	case s.moduleCache == 0:
+		return wrongUsage("--module-cache-size 0 is no size; name one, such as 100MiB")
 	case s.dataDir == "":
 		return wrongUsage("--data-dir is empty; it names a folder")
 	}
@@ -384,6 +390,7 @@ func (a *app) engineConfig(s *serveSettings, sink graphmill.Sink, sinkName strin
 		Sink:             sink,
 		SinkName:         sinkName,
 		BootstrapServers: s.kafkaServers,
+		CacheSize:        int64(s.moduleCache),
 		Limits:           s.limits.limits(),
 		SecretKeyFile:    s.secretKeyFile,
 		Secrets:          secret.References{Dir: s.secretsDir, Variable: a.lookupEnv},

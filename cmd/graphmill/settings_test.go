@@ -29,7 +29,7 @@ func load(t *testing.T, file string, environ []string, args ...string) (serveSet
 }
 
 func TestSettingsComeFromFlagsThenVariablesThenFileThenDefaults(t *testing.T) {
-	s, warnings, err := load(t, "listen: 127.0.0.1:1\ndata-dir: /file\ndrain-timeout: 3s\nkafka-bootstrap-servers: [a:1, b:2]\nstream-transaction-retry-interval: 250\nlimit-memory: 2MiB\n",
+	s, warnings, err := load(t, "listen: 127.0.0.1:1\ndata-dir: /file\ndrain-timeout: 3s\nkafka-bootstrap-servers: [a:1, b:2]\nstream-transaction-retry-interval: 250\nlimit-memory: 2MiB\nmodule-cache-size: 100MiB\n",
 		[]string{"GRAPHMILL_LISTEN=127.0.0.1:2", "GRAPHMILL_DATA_DIR=/env", "HOME=/x"},
 		"--listen", "127.0.0.1:3")
 	require.NoError(t, err)
@@ -39,7 +39,9 @@ func TestSettingsComeFromFlagsThenVariablesThenFileThenDefaults(t *testing.T) {
 	require.Equal(t, 3*time.Second, s.drainTimeout)
 	require.Equal(t, []string{"a:1", "b:2"}, s.kafkaServers)
 	require.Equal(t, millis(250*time.Millisecond), s.retryInterval, "a bare integer is milliseconds")
-	require.EqualValues(t, 2<<20, s.limits.limits().Memory)
+	engine := (&app{}).engineConfig(&s, nil, "", nil)
+	require.EqualValues(t, 2<<20, engine.Limits.Memory)
+	require.EqualValues(t, 100<<20, engine.CacheSize)
 	require.Equal(t, 10*time.Second, s.createTimeout)
 }
 
@@ -189,6 +191,7 @@ func TestSettingsThatWouldMeanSomethingElseAreRefused(t *testing.T) {
 		"--drain-timeout=0s":                          "--drain-timeout",
 		"--stream-transaction-retry-interval=0":       "--stream-transaction-retry-interval",
 		"--stream-transaction-conflict-retries=-3":    "--stream-transaction-conflict-retries",
+		"--module-cache-size=0":                       "--module-cache-size 0 is no size",
 		"--data-dir=":                                 "--data-dir",
 		"--kafka-bootstrap-servers=a:1,,b:1":          "--kafka-bootstrap-servers: an address",
 		"--kafka-bootstrap-servers=ann:hunter2@h:1":   "--kafka-bootstrap-servers: an address",

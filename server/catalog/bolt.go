@@ -9,6 +9,7 @@ import (
 	"hash/fnv"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -42,6 +43,7 @@ type Bolt struct {
 	db    *bbolt.DB
 	files moduleFiles
 	seal  Sealer
+	log   *slog.Logger
 
 	// fileMu makes a push and a delete of the same bytes happen one after the
 	// other: file and entry change in two steps.
@@ -51,10 +53,10 @@ type Bolt struct {
 var _ Catalog = (*Bolt)(nil)
 
 // Open opens the catalog of a data directory, which is made if it is absent.
-// Secrets of definitions are sealed by seal. One process at a time may have it
-// open. Errors that a user can do something about are of KindConflict:
+// Secrets of definitions are sealed by seal. log is told of files that should be
+// removed and cannot be. One process at a time may have it open. Errors that a user can do something about are of KindConflict:
 // data_dir_in_use, catalog_format, catalog_damaged.
-func Open(dataDir string, seal Sealer) (*Bolt, error) {
+func Open(dataDir string, seal Sealer, log *slog.Logger) (*Bolt, error) {
 	files := moduleFiles{dir: filepath.Join(dataDir, "modules")}
 	if err := os.MkdirAll(files.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
@@ -69,16 +71,16 @@ func Open(dataDir string, seal Sealer) (*Bolt, error) {
 			Text: fmt.Sprintf("another process uses the data directory %s", dataDir),
 			Next: "stop it, or give this server a directory of its own with --data-dir"}
 	}
-	c := &Bolt{db: db, files: files, seal: seal}
-	if err == nil {
-		err = c.sweep()
-	}
 	if err != nil {
 		if db != nil {
 			err = errors.Join(err, db.Close())
 		}
 		return nil, fmt.Errorf("open the catalog %s: %w", path, err)
 	}
+	c := &Bolt{db: db, files: files, seal: seal, log: log}
+	c.fileMu.Lock()
+	defer c.fileMu.Unlock()
+	c.sweepLocked()
 	return c, nil
 }
 
@@ -162,13 +164,6 @@ func readAll(tx *bbolt.Tx) error {
 			return nil
 		})
 	})
-}
-
-// sweep removes what a crash has left among the files.
-func (c *Bolt) sweep() error {
-	c.fileMu.Lock()
-	defer c.fileMu.Unlock()
-	return c.sweepLocked()
 }
 
 // Close lets go of the data directory.

@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,9 +21,13 @@ import (
 
 var ctx = context.Background()
 
+func openCatalog(dir string) (*catalog.Bolt, error) {
+	return catalog.Open(dir, secret.NewKeys(filepath.Join(dir, "secret.key"), true), slog.New(slog.DiscardHandler))
+}
+
 func open(t *testing.T, dir string) *catalog.Bolt {
 	t.Helper()
-	c, err := catalog.Open(dir, secret.NewKeys(filepath.Join(dir, "secret.key"), true))
+	c, err := openCatalog(dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c
@@ -149,7 +154,7 @@ func TestAStoreOfALaterFormatIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, open(t, dir).Close())
 	put(t, dir, "meta", "format", "2")
-	_, err := catalog.Open(dir, secret.NewKeys(filepath.Join(dir, "secret.key"), true))
+	_, err := openCatalog(dir)
 	requireCode(t, err, "catalog_format")
 	require.ErrorContains(t, err, `format "2"`)
 	require.ErrorContains(t, err, dir)
@@ -176,7 +181,7 @@ func TestADamagedFileIsToldOnOpening(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "catalog.db"), bytes, 0o600))
-			_, err := catalog.Open(dir, secret.NewKeys(filepath.Join(dir, "secret.key"), true))
+			_, err := openCatalog(dir)
 			requireCode(t, err, "catalog_damaged")
 			require.ErrorContains(t, err, filepath.Join(dir, "catalog.db"))
 		})
@@ -190,7 +195,7 @@ func TestADamagedFileIsToldOnOpening(t *testing.T) {
 			}
 			dir := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "catalog.db"), changed, 0o600))
-			c, err := catalog.Open(dir, secret.NewKeys(filepath.Join(dir, "secret.key"), true))
+			c, err := openCatalog(dir)
 			if err != nil {
 				continue // it is told, and nothing worse happens
 			}
@@ -230,7 +235,7 @@ func TestPositionsThatCannotBeReadAreLeft(t *testing.T) {
 func TestTheDataDirectoryHasOneOwner(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
-	_, err := catalog.Open(dir, secret.NewKeys(filepath.Join(dir, "secret.key"), true))
+	_, err := openCatalog(dir)
 	requireCode(t, err, "data_dir_in_use")
 	require.ErrorContains(t, err, dir)
 }

@@ -88,12 +88,13 @@ type Catalog interface {
 	// DeleteModule removes all versions, unless a stream uses the module (code
 	// module_in_use). readOnly names a module of this name that lies beside the
 	// program, which streams would use then; its transformations must suffice. An
-	// entry that cannot be read is removed whoever uses it.
-	DeleteModule(ctx context.Context, name string, readOnly *graphmill.Module) error
+	// entry that cannot be read is removed whoever uses it. It returns the versions
+	// that it has removed, as far as they could be read.
+	DeleteModule(ctx context.Context, name string, readOnly *graphmill.Module) ([]graphmill.Module, error)
 	// DeleteModuleVersion removes one version, unless it is the active one (code
 	// version_active). Its number is not given again. The only version of a module
-	// goes with the module, as by DeleteModule.
-	DeleteModuleVersion(ctx context.Context, name string, version int, readOnly *graphmill.Module) error
+	// goes with the module, as by DeleteModule. It returns the version.
+	DeleteModuleVersion(ctx context.Context, name string, version int, readOnly *graphmill.Module) (graphmill.Module, error)
 	// LostModules returns the stored versions whose files are gone or have another
 	// size; their contents are not looked at.
 	LostModules(ctx context.Context) ([]graphmill.Module, error)

@@ -174,7 +174,7 @@ func (c *Bolt) PutModule(_ context.Context, m graphmill.Module, bytes []byte, ac
 	})
 	if err != nil {
 		created = false
-		err = errors.Join(err, c.sweepLocked())
+		c.sweepLocked()
 	}
 	return m, created, err
 }
@@ -198,37 +198,42 @@ func (c *Bolt) LostModules(ctx context.Context) ([]graphmill.Module, error) {
 }
 
 // DeleteModule implements Catalog.
-func (c *Bolt) DeleteModule(_ context.Context, name string, readOnly *graphmill.Module) error {
+func (c *Bolt) DeleteModule(_ context.Context, name string, readOnly *graphmill.Module) ([]graphmill.Module, error) {
 	c.fileMu.Lock()
 	defer c.fileMu.Unlock()
-	err := c.update(func(tx *bbolt.Tx) error { return deleteModule(tx, name, readOnly) })
-	if err != nil {
+	var removed []graphmill.Module
+	err := c.update(func(tx *bbolt.Tx) (err error) {
+		removed, err = deleteModule(tx, name, readOnly)
 		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return c.sweepLocked()
+	c.sweepLocked()
+	return removed, nil
 }
 
 // deleteModule removes an entry that no stream uses, or one that cannot be read:
 // streams cannot use that either, until the module is pushed again.
-func deleteModule(tx *bbolt.Tx, name string, readOnly *graphmill.Module) error {
-	_, err := getModule(tx, name)
+func deleteModule(tx *bbolt.Tx, name string, readOnly *graphmill.Module) (removed []graphmill.Module, err error) {
+	e, err := getModule(tx, name)
 	switch {
 	case graphmill.KindOf(err) == graphmill.KindNotFound:
-		return err
+		return nil, err
 	case err != nil:
 	case readOnly != nil:
 		err := mayReplace(tx, *readOnly, "the ready module of that name", "drop what uses it first: graphmill stream drop NAME")
 		if err != nil {
-			return err
+			return nil, err
 		}
 	default:
 		if users := usersOf(tx, name); len(users) > 0 {
-			return &graphmill.Error{Kind: graphmill.KindConflict, Code: "module_in_use",
+			return nil, &graphmill.Error{Kind: graphmill.KindConflict, Code: "module_in_use",
 				Text: fmt.Sprintf("module %q is used by %s", name, streamNames(users)),
 				Next: "drop what uses it first: graphmill stream drop NAME"}
 		}
 	}
-	return tx.Bucket(modulesBucket).Delete([]byte(name))
+	return e.Versions, tx.Bucket(modulesBucket).Delete([]byte(name))
 }
 
 // usersOf returns the streams whose transformation is of the module. Entries
@@ -292,13 +297,18 @@ func someOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// sweepLocked removes files that nothing refers to. fileMu is held.
-func (c *Bolt) sweepLocked() error {
+// sweepLocked removes files that nothing refers to. What cannot be removed is logged,
+// and met again by the next sweep: it takes room and does no other harm. fileMu is
+// held.
+func (c *Bolt) sweepLocked() {
 	wanted, complete, err := c.moduleSums()
-	if err != nil || !complete {
-		return err
+	if err == nil && complete {
+		err = c.files.sweep(wanted)
 	}
-	return c.wrap("clean", c.files.sweep(wanted))
+	if err != nil {
+		c.log.Warn("files that no module refers to are left in the data directory; they are removed with the next module, or at the next start",
+			"folder", c.files.dir, "error", err)
+	}
 }
 
 // moduleSums returns the hashes that entries refer to. It is not complete

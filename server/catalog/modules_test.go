@@ -1,6 +1,8 @@
 package catalog_test
 
 import (
+	"bytes"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -67,7 +69,7 @@ func TestAModuleInUseIsKept(t *testing.T) {
 	_, err := c.CreateStream(ctx, stream("s", "m.f"))
 	require.NoError(t, err)
 
-	requireCode(t, c.DeleteModule(ctx, "m", nil), "module_in_use")
+	requireCode(t, deletion(c.DeleteModule(ctx, "m", nil)), "module_in_use")
 	_, _, err = c.PutModule(ctx, module("m", "g"), []byte("two"), true)
 	requireCode(t, err, "function_in_use")
 	versions, err := c.ModuleVersions(ctx, "m")
@@ -77,9 +79,56 @@ func TestAModuleInUseIsKept(t *testing.T) {
 	kept, _ := push(t, c, "two", false, "g")
 	require.False(t, kept.Active)
 	readOnly := module("m", "g")
-	requireCode(t, c.DeleteModule(ctx, "m", &readOnly), "function_in_use")
+	requireCode(t, deletion(c.DeleteModule(ctx, "m", &readOnly)), "function_in_use")
 	readOnly = module("m", "f")
-	require.NoError(t, c.DeleteModule(ctx, "m", &readOnly), "the ready module of that name serves the stream")
+	require.NoError(t, deletion(c.DeleteModule(ctx, "m", &readOnly)), "the ready module of that name serves the stream")
+}
+
+// deletion is the error of a deletion.
+func deletion[T any](_ T, err error) error { return err }
+
+func TestADeletionReturnsWhatItHasRemoved(t *testing.T) {
+	c := open(t, t.TempDir())
+	one, _ := push(t, c, "one", true, "f")
+	two, _ := push(t, c, "two", true, "f")
+	three, _ := push(t, c, "three", true, "f")
+	one.Active, two.Active = false, false
+	removed, err := c.DeleteModuleVersion(ctx, "m", 2, nil)
+	require.NoError(t, err)
+	require.Equal(t, two, removed)
+	all, err := c.DeleteModule(ctx, "m", nil)
+	require.NoError(t, err)
+	require.Equal(t, []graphmill.Module{one, three}, all)
+}
+
+// TestADeletionIsDoneWhereAFileCannotBeRemoved has a folder that is not empty in a
+// file's place, which not even root can remove as a file.
+func TestADeletionIsDoneWhereAFileCannotBeRemoved(t *testing.T) {
+	dir := t.TempDir()
+	var log bytes.Buffer
+	c, err := catalog.Open(dir, secret.NewKeys(filepath.Join(dir, "secret.key"), true), slog.New(slog.NewTextHandler(&log, nil)))
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	push(t, c, "one", true, "f")
+	m, _ := push(t, c, "two", true, "f")
+	file := filepath.Join(dir, "modules", "00.wasm")
+	stuck := filepath.Join(file, "stuck")
+	require.NoError(t, os.MkdirAll(stuck, 0o700))
+
+	require.NoError(t, deletion(c.DeleteModuleVersion(ctx, "m", 1, nil)))
+	require.Contains(t, log.String(), file)
+	require.Len(t, moduleFiles(t, dir), 2, "what can be removed is")
+	require.NoError(t, deletion(c.DeleteModule(ctx, "m", nil)))
+	_, err = c.ModuleVersions(ctx, "m")
+	requireCode(t, err, "module_not_found")
+	_, err = c.ModuleBytes(ctx, m.SHA256)
+	requireCode(t, err, "module_bytes_lost")
+	c = reopen(t, c, dir) // it does not prevent the next start
+
+	push(t, c, "one", true, "f")
+	require.NoError(t, os.Remove(stuck))
+	require.NoError(t, deletion(c.DeleteModule(ctx, "m", nil)))
+	require.Empty(t, moduleFiles(t, dir), "the next sweep removes it")
 }
 
 func TestFilesFollowTheEntries(t *testing.T) {
@@ -94,7 +143,7 @@ func TestFilesFollowTheEntries(t *testing.T) {
 	_, err := c.ModuleBytes(ctx, m.SHA256)
 	require.NoError(t, err)
 
-	require.NoError(t, c.DeleteModule(ctx, "m", nil))
+	require.NoError(t, deletion(c.DeleteModule(ctx, "m", nil)))
 	require.Empty(t, moduleFiles(t, dir))
 	_, err = c.ModuleBytes(ctx, m.SHA256)
 	requireCode(t, err, "module_bytes_lost")
@@ -138,7 +187,7 @@ func TestALostCatalogTakesNoModulesWithIt(t *testing.T) {
 			push(t, c, "one", true, "f")
 			require.NoError(t, c.Close())
 			require.NoError(t, lose(filepath.Join(dir, "catalog.db")))
-			_, err := catalog.Open(dir, secret.NewKeys(filepath.Join(dir, "secret.key"), true))
+			_, err := openCatalog(dir)
 			requireCode(t, err, "catalog_lost")
 			require.Len(t, moduleFiles(t, dir), 1)
 		})

@@ -45,20 +45,24 @@ func (c *Bolt) ActivateModule(_ context.Context, name string, version int) (grap
 }
 
 // DeleteModuleVersion implements Catalog.
-func (c *Bolt) DeleteModuleVersion(_ context.Context, name string, version int, readOnly *graphmill.Module) error {
+func (c *Bolt) DeleteModuleVersion(_ context.Context, name string, version int, readOnly *graphmill.Module) (graphmill.Module, error) {
 	c.fileMu.Lock()
 	defer c.fileMu.Unlock()
+	var removed graphmill.Module
 	err := c.update(func(tx *bbolt.Tx) error {
 		e, err := getModule(tx, name)
 		if err != nil {
 			return err
 		}
 		i, err := e.find(name, version)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		removed = e.Versions[i]
+		switch {
 		case len(e.Versions) == 1:
-			return deleteModule(tx, name, readOnly)
+			_, err := deleteModule(tx, name, readOnly)
+			return err
 		case e.Versions[i].Active:
 			return &graphmill.Error{Kind: graphmill.KindConflict, Code: "version_active",
 				Text: fmt.Sprintf("version %d of module %q is the active one", version, name),
@@ -70,9 +74,10 @@ func (c *Bolt) DeleteModuleVersion(_ context.Context, name string, version int, 
 		return putJSON(tx.Bucket(modulesBucket), name, e)
 	})
 	if err != nil {
-		return err
+		return graphmill.Module{}, err
 	}
-	return c.sweepLocked()
+	c.sweepLocked()
+	return removed, nil
 }
 
 // before returns the number of the version that was active before the active one

@@ -48,7 +48,7 @@ func TestAVersionThatWasRolledBackIsNotGoneBackTo(t *testing.T) {
 	_, _, err = c.ActivateModule(ctx, "m", 3)
 	require.NoError(t, err)
 	back(2)
-	require.NoError(t, c.DeleteModuleVersion(ctx, "m", 3, nil))
+	require.NoError(t, deletion(c.DeleteModuleVersion(ctx, "m", 3, nil)))
 }
 
 func TestAnotherVersionIsMadeActive(t *testing.T) {
@@ -113,13 +113,13 @@ func TestAVersionIsRemovedWithItsBytes(t *testing.T) {
 	push(t, c, "one", true, "f")
 	push(t, c, "two", true, "f")
 	push(t, c, "one", true, "f") // the first one's bytes again
-	requireCode(t, c.DeleteModuleVersion(ctx, "m", 3, nil), "version_active")
-	requireCode(t, c.DeleteModuleVersion(ctx, "m", 7, nil), "version_not_found")
-	requireCode(t, c.DeleteModuleVersion(ctx, "x", 1, nil), "module_not_found")
+	requireCode(t, deletion(c.DeleteModuleVersion(ctx, "m", 3, nil)), "version_active")
+	requireCode(t, deletion(c.DeleteModuleVersion(ctx, "m", 7, nil)), "version_not_found")
+	requireCode(t, deletion(c.DeleteModuleVersion(ctx, "x", 1, nil)), "module_not_found")
 
-	require.NoError(t, c.DeleteModuleVersion(ctx, "m", 1, nil))
+	require.NoError(t, deletion(c.DeleteModuleVersion(ctx, "m", 1, nil)))
 	require.Len(t, moduleFiles(t, dir), 2, "version 3 has its bytes")
-	require.NoError(t, c.DeleteModuleVersion(ctx, "m", 2, nil))
+	require.NoError(t, deletion(c.DeleteModuleVersion(ctx, "m", 2, nil)))
 	require.Len(t, moduleFiles(t, dir), 1)
 	numbers, active := versions(t, c)
 	require.Equal(t, []int{3}, numbers)
@@ -128,9 +128,9 @@ func TestAVersionIsRemovedWithItsBytes(t *testing.T) {
 	// The last one is the module.
 	_, err := c.CreateStream(ctx, stream("s", "m.f"))
 	require.NoError(t, err)
-	requireCode(t, c.DeleteModuleVersion(ctx, "m", 3, nil), "module_in_use")
+	requireCode(t, deletion(c.DeleteModuleVersion(ctx, "m", 3, nil)), "module_in_use")
 	require.NoError(t, c.DeleteStream(ctx, "s"))
-	require.NoError(t, c.DeleteModuleVersion(ctx, "m", 3, nil))
+	require.NoError(t, deletion(c.DeleteModuleVersion(ctx, "m", 3, nil)))
 	require.Empty(t, moduleFiles(t, dir))
 	_, err = c.ModuleVersions(ctx, "m")
 	requireCode(t, err, "module_not_found")
@@ -142,8 +142,8 @@ func TestTheNumberOfARemovedVersionIsNotGivenAgain(t *testing.T) {
 	push(t, c, "one", true, "f")
 	push(t, c, "two", false, "f")
 	push(t, c, "three", false, "f")
-	require.NoError(t, c.DeleteModuleVersion(ctx, "m", 3, nil))
-	require.NoError(t, c.DeleteModuleVersion(ctx, "m", 2, nil))
+	require.NoError(t, deletion(c.DeleteModuleVersion(ctx, "m", 3, nil)))
+	require.NoError(t, deletion(c.DeleteModuleVersion(ctx, "m", 2, nil)))
 	c = reopen(t, c, dir)
 	m, created := push(t, c, "other", true, "f")
 	require.True(t, created)
@@ -168,10 +168,10 @@ func TestABrokenModuleIsRemovedAndPushedAgainWhileAStreamUsesIt(t *testing.T) {
 		c = open(t, dir)
 		_, _, err = c.ActivateModule(ctx, "m", 1)
 		requireCode(t, err, "entry_broken")
-		requireCode(t, c.DeleteModuleVersion(ctx, "m", 1, nil), "entry_broken")
+		requireCode(t, deletion(c.DeleteModuleVersion(ctx, "m", 1, nil)), "entry_broken")
 		_, _, err = c.PutModule(ctx, module("m", "f"), []byte("two"), true)
 		requireCode(t, err, "entry_broken")
-		require.NoError(t, c.DeleteModule(ctx, "m", nil), name)
+		require.NoError(t, deletion(c.DeleteModule(ctx, "m", nil)), name)
 		push(t, c, "one", true, "f")
 		require.Len(t, moduleFiles(t, dir), 1, name)
 		require.NoError(t, c.Close())
@@ -201,7 +201,7 @@ func TestLostBytesAreToldOnOpening(t *testing.T) {
 	require.Equal(t, []graphmill.Module{one}, lost(), "a push makes the folder anew")
 
 	require.NoError(t, os.RemoveAll(filepath.Join(dir, "modules")))
-	require.NoError(t, c.DeleteModule(ctx, "m", nil), "there is nothing left to remove")
+	require.NoError(t, deletion(c.DeleteModule(ctx, "m", nil)), "there is nothing left to remove")
 	c = reopen(t, c, dir)
 	require.Empty(t, lost())
 }
