@@ -82,9 +82,10 @@ func (s *Server) forget(st *stream) error {
 		return err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.streams, st.name())
 	s.metrics.forget(st.name())
+	s.mu.Unlock()
+	s.keepGates()
 	return nil
 }
 

@@ -2,14 +2,15 @@ package server
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/graphmill/graphmill"
 )
 
-// gates are the gates of all databases, made as they are asked for. Safe for
-// concurrent use.
+// gates are the gates of all databases, made as they are asked for, and kept while
+// a stream's definition names the database. Safe for concurrent use.
 type gates struct {
 	sink     graphmill.Sink
 	patience time.Duration // with a look
@@ -30,6 +31,16 @@ func (g *gates) of(database string) *gate {
 		g.by[database] = &gate{sink: g.sink, patience: g.patience, database: database, turn: make(chan struct{}, 1), pause: outagePauses()}
 	}
 	return g.by[database]
+}
+
+// keep lets go of the gates of databases that no stream names any more. used is
+// called while no gate can be made: a run asks for its gate after its stream names
+// the database.
+func (g *gates) keep(used func() map[string]bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	named := used()
+	maps.DeleteFunc(g.by, func(database string, _ *gate) bool { return !named[database] })
 }
 
 // states tells of every database that has been asked whether it could be used.

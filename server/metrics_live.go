@@ -11,7 +11,7 @@ import (
 // observedStates are the states of the metric graphmill_stream_state.
 var observedStates = []graphmill.State{
 	graphmill.StateStopped, graphmill.StateStarting, graphmill.StateRunning,
-	graphmill.StateDraining, graphmill.StateWaiting, graphmill.StateFailed,
+	graphmill.StateDraining, graphmill.StateWaiting, graphmill.StateFailed, graphmill.StateBroken,
 }
 
 // connectionCounter is a sink that can tell how many connections it uses.
@@ -68,7 +68,14 @@ func (l *liveMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	l.srv.each(func(st *stream) { l.collectStream(st, gauge) })
+	l.srv.each(func(st *stream) {
+		info := st.info()
+		l.collectState(&info, gauge)
+		l.collectRun(info.Spec.Name, st.current(), gauge)
+	})
+	for _, info := range l.srv.brokenStreams() {
+		l.collectState(&info, gauge)
+	}
 	for database, up := range l.srv.gates.states() {
 		gauge(l.databaseUp, one(up), database)
 	}
@@ -80,14 +87,16 @@ func (l *liveMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge(l.readers, float64(l.srv.events.Readers()))
 }
 
-func (l *liveMetrics) collectStream(st *stream, gauge func(d *prometheus.Desc, value float64, labels ...string)) {
-	info := st.info()
+func (l *liveMetrics) collectState(info *StreamInfo, gauge func(d *prometheus.Desc, value float64, labels ...string)) {
 	name := info.Spec.Name
 	for _, s := range observedStates {
 		gauge(l.state, one(s == info.State), name, string(s))
 	}
 	gauge(l.desired, one(info.Desired == graphmill.StateRunning), name)
-	r := st.current()
+}
+
+// collectRun tells of the run under way; nil: there is none.
+func (l *liveMetrics) collectRun(name string, r *run, gauge func(d *prometheus.Desc, value float64, labels ...string)) {
 	if r == nil {
 		return
 	}

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"regexp"
@@ -251,3 +252,41 @@ func BenchmarkScrape(b *testing.B) {
 type noSink struct{ graphmill.Sink }
 
 func (noSink) Lanes(int) {}
+
+func TestADatabaseThatNoStreamNamesIsForgotten(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	for _, name := range []string{"s", "other"} {
+		w.create(s, func(spec *graphmill.StreamSpec) { spec.Name, spec.Database = name, "one" })
+		_, err := s.StartStream(t.Context(), name, server.StartRequest{})
+		require.NoError(t, err)
+	}
+	known := func() (names []string) {
+		for _, m := range scrape(t, s)["graphmill_database_up"].GetMetric() {
+			names = append(names, m.GetLabel()[0].GetValue())
+		}
+		return names
+	}
+	require.Equal(t, []string{"one"}, known())
+	patch := func(database string) {
+		_, err := s.PatchStream(t.Context(), "s", server.PatchRequest{Patch: json.RawMessage(`{"database":"` + database + `"}`)})
+		require.NoError(t, err)
+	}
+	patch("two")
+	require.ElementsMatch(t, []string{"one", "two"}, known())
+	require.NoError(t, s.DeleteStream(t.Context(), "other"))
+	require.Equal(t, []string{"two"}, known(), "its last stream was dropped")
+	patch("three")
+	require.Equal(t, []string{"three"}, known(), "its last stream has gone over to another")
+	require.NoError(t, stop(s)())
+	require.Equal(t, []string{"three"}, known(), "a stream that is stopped needs it again")
+}
+
+func TestABrokenStreamIsMeasured(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	w.close(w.open(nil))
+	w.damage("s", "{")
+	v, _ := value(scrape(t, w.open(nil)), "graphmill_stream_state", "stream=s", "state=broken")
+	require.EqualValues(t, 1, v)
+}

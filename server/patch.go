@@ -134,6 +134,7 @@ func (st *stream) redefine(ctx context.Context, p *patch, positions []graphmill.
 		rec.Failed = &graphmill.Reason{Code: codeLocked, Since: now(), NextStep: "graphmill stream start " + rec.Spec.Name,
 			Text: "its secrets could not be opened; they have been set again"} // as any failure it lasts until START
 	}
+	old := rec.Spec
 	rec.Spec = p.spec
 	var err error
 	if len(p.brought) > 0 {
@@ -146,6 +147,9 @@ func (st *stream) redefine(ctx context.Context, p *patch, positions []graphmill.
 	}
 	st.setRecord(rec)
 	st.tell()
+	if old.Database != p.spec.Database {
+		st.srv.keepGates()
+	}
 	st.log.Info("definition changed", "options", strings.Join(p.changed, " "))
 	return nil
 }

@@ -303,6 +303,15 @@ func (s *Server) noSuchStreamLocked(name string) error {
 	return e
 }
 
+// keepGates lets go of the gates of databases that were left by their last stream.
+func (s *Server) keepGates() {
+	s.gates.keep(func() map[string]bool {
+		used := map[string]bool{}
+		s.each(func(st *stream) { used[st.record().Spec.Database] = true })
+		return used
+	})
+}
+
 // each calls f for every stream, without holding mu.
 func (s *Server) each(f func(*stream)) {
 	s.mu.Lock()
