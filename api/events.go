@@ -66,6 +66,9 @@ func (s *service) followEvents(ctx context.Context, in *eventsInput) (*huma.Stre
 	if err != nil {
 		return nil, err
 	}
+	// Between here and the body there is code that is not ours. The place of a reader
+	// is given back with the request, whether the body has run or not.
+	context.AfterFunc(ctx, sub.Close)
 	return &huma.StreamResponse{Body: func(hctx huma.Context) {
 		defer sub.Close()
 		r, w := humachi.Unwrap(hctx)

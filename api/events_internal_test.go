@@ -61,3 +61,24 @@ func TestAReaderThatReadsNothingIsGivenUp(t *testing.T) {
 		require.Equal(t, heartbeat+eventWriteLimit, time.Since(began))
 	})
 }
+
+// hubOnly is an engine that has events and nothing else.
+type hubOnly struct {
+	Engine
+	hub *events.Hub
+}
+
+func (e hubOnly) Events(_ context.Context, f events.Filter) (*events.Subscription, error) {
+	return e.hub.Subscribe(f)
+}
+
+func TestAPlaceIsGivenBackAlthoughNothingIsSent(t *testing.T) {
+	hub := events.NewHub()
+	s := newService(hubOnly{hub: hub}, Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := s.followEvents(ctx, &eventsInput{})
+	require.NoError(t, err)
+	require.Equal(t, 1, hub.Readers())
+	cancel() // the request ends before its answer has begun
+	require.Eventually(t, func() bool { return hub.Readers() == 0 }, 10*time.Second, time.Millisecond)
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
@@ -138,6 +140,39 @@ func TestReadersThatLeaveMakeRoomAndTooManyAreRefused(t *testing.T) {
 	require.Eventually(t, func() bool { return hub.Readers() < events.MaxSubscribers }, 10*time.Second, 5*time.Millisecond,
 		"one who has gone is noticed although nothing happens")
 	follow(t, base, "", nil)
+}
+
+func TestReadersThatVanishKeepNoPlace(t *testing.T) {
+	hub := events.NewHub()
+	base := serve(t, &stub{hub: hub}, api.Config{})
+	address := strings.TrimPrefix(base, "http://")
+	vanish := func(n int) error {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if n%3 == 0 {
+			_ = conn.(*net.TCPConn).SetLinger(0) // by a reset
+		}
+		if _, err := io.WriteString(conn, "GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+			return err
+		}
+		if n%2 == 0 { // once the answer has begun
+			_, _ = conn.Read(make([]byte, 1))
+		}
+		return nil
+	}
+	var readers errgroup.Group
+	readers.SetLimit(32)
+	for n := range 1000 {
+		readers.Go(func() error { return vanish(n) })
+	}
+	require.NoError(t, readers.Wait())
+	require.Eventually(t, func() bool { return hub.Readers() == 0 }, 10*time.Second, 5*time.Millisecond)
+	blocks, _ := follow(t, base, "", nil)
+	hub.Publish(warning("s", "for the one who stays"))
+	require.Contains(t, next(t, blocks), "for the one who stays")
 }
 
 func TestEventsEndWithTheServer(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -26,22 +27,28 @@ const (
 
 	// tokensFresh is how long the tokens count without a look at the file.
 	tokensFresh = time.Second
+
+	// tokensPatience is how long a request waits for that look. A file on a mount
+	// that hangs must not hold up more than the one that came first.
+	tokensPatience = time.Second
 )
 
 // Tokens are the bearer tokens that let callers in, kept in a file: one a line,
 // as TOKEN or NAME:TOKEN, where the name tells who it is in the log; "#" begins a
 // comment line. The file is looked at again when it has changed, so that tokens
-// are exchanged without a restart; a file that cannot be read then leaves the
-// tokens as they were. Safe for concurrent use.
+// are exchanged without a restart; a file that cannot be read then, or not in time,
+// leaves the tokens as they were. Safe for concurrent use.
 type Tokens struct {
 	path string
 	log  *slog.Logger
+	read func(path string, known fileState) ([]token, fileState, error) // see readChanged
 
-	mu     sync.Mutex
-	known  []token
-	looked time.Time
-	state  fileState
-	told   string // the last error that was logged
+	mu      sync.Mutex
+	known   []token
+	looked  time.Time
+	looking bool // a goroutine reads the file; it ends with the read, which nothing can cut short
+	state   fileState
+	told    string // the last error that was logged
 }
 
 // token is kept as a hash, so that all comparisons take the same time whatever
@@ -62,7 +69,7 @@ func (s fileState) same(now fs.FileInfo) bool {
 // OpenTokens reads a file of tokens. Errors are of KindInvalid for token_file and
 // repeat nothing of it.
 func OpenTokens(path string, log *slog.Logger) (*Tokens, error) {
-	t := &Tokens{path: path, log: cmp.Or(log, slog.New(slog.DiscardHandler)), looked: time.Now()}
+	t := &Tokens{path: path, log: cmp.Or(log, slog.New(slog.DiscardHandler)), read: readChanged, looked: time.Now()}
 	var err error
 	if t.known, t.state, err = readTokens(path); err != nil {
 		return nil, err
@@ -101,29 +108,74 @@ func (t *Tokens) owner(presented string) (name string, ok bool) {
 	return known[found].name, true
 }
 
-// current returns the tokens, read anew where the file has changed.
+// current returns the tokens, read anew where the file has changed. One request at
+// a time looks, and not for long; the others go by what is known.
 func (t *Tokens) current() []token {
+	known, look := t.knownNow()
+	if !look {
+		return known
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t.look()
+	}()
+	patience := time.NewTimer(tokensPatience)
+	defer patience.Stop()
+	select {
+	case <-done:
+	case <-patience.C:
+		t.failed(fmt.Errorf("reading %s takes longer than %v", t.path, tokensPatience))
+	}
+	known, _ = t.knownNow()
+	return known
+}
+
+// knownNow returns the tokens as they are known. look says that it is the caller's
+// turn to look at the file.
+func (t *Tokens) knownNow() (known []token, look bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if time.Since(t.looked) < tokensFresh {
-		return t.known
-	}
-	t.looked = time.Now()
-	info, err := os.Stat(t.path)
-	if err == nil && t.state.same(info) {
-		return t.known
-	}
-	known, state, err := readTokens(t.path)
+	look = !t.looking && time.Since(t.looked) >= tokensFresh
+	t.looking = t.looking || look
+	return t.known, look
+}
+
+// look reads the file, without holding the lock.
+func (t *Tokens) look() {
+	t.mu.Lock()
+	last := t.state
+	t.mu.Unlock()
+	known, state, err := t.read(t.path, last)
 	if err != nil {
-		if t.told != err.Error() {
-			t.told = err.Error()
-			t.log.Error("the tokens cannot be read anew; those from before count", "error", err)
-		}
-		return t.known
+		t.failed(err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.looking, t.looked = false, time.Now()
+	if err != nil || known == nil {
+		return
 	}
 	t.known, t.state, t.told = known, state, ""
 	t.log.Info("tokens read anew", "file", t.path, "tokens", len(known))
-	return t.known
+}
+
+// failed logs why the file cannot be read, once.
+func (t *Tokens) failed(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.told != err.Error() {
+		t.told = err.Error()
+		t.log.Error("the tokens cannot be read anew; those from before count", "error", err)
+	}
+}
+
+// readChanged reads a file of tokens; nil where it is the one that is known.
+func readChanged(path string, known fileState) ([]token, fileState, error) {
+	if info, err := os.Stat(path); err == nil && known.same(info) {
+		return nil, known, nil
+	}
+	return readTokens(path)
 }
 
 func readTokens(path string) ([]token, fileState, error) {
