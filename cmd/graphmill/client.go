@@ -210,7 +210,7 @@ func (c *client) unreachable(ctx context.Context, base *url.URL, err error) erro
 	return &graphmill.Error{
 		Kind: graphmill.KindUnavailable, Code: "server_unreachable",
 		Text: "no server is reached at " + base.Redacted(),
-		Next: "start one with 'graphmill dev' or 'graphmill serve', or name it with --server or " + serverVar,
+		Next: "start one with 'graphmill dev' or 'graphmill serve', or name it with --server, " + serverVar + " or the line server of " + settingsFile,
 		Err:  err,
 	}
 }
@@ -227,7 +227,7 @@ func (c *client) notGraphmill(base *url.URL, resp *http.Response) error {
 	return &graphmill.Error{
 		Kind: graphmill.KindUnavailable, Code: "no_graphmill",
 		Text: fmt.Sprintf("what answers at %s is not Graphmill, or another version of it (status %s, %s)", base.Redacted(), resp.Status, resp.Header.Get("Content-Type")),
-		Next: "look at --server and " + serverVar,
+		Next: "look at --server, " + serverVar + " and the line server of " + settingsFile,
 	}
 }
 

@@ -62,8 +62,8 @@ func (d *doctor) listenAddress(ctx context.Context) []finding {
 		_ = l.Close()
 		return []finding{ok("%s is free to listen on", address)}
 	}
-	err2 := d.serverAt(address).call(ctx, http.MethodGet, apiPath("streams"), nil, nil)
-	if err2 == nil || asProblem(err2) != nil {
+	asked := d.serverAt(address).call(ctx, http.MethodGet, apiPath("streams"), nil, new(api.Streams))
+	if asked == nil || asProblem(asked) != nil {
 		return []finding{ok("a server listens on %s already; another one needs an address of its own (--listen)", address)}
 	}
 	return []finding{failed(err)}

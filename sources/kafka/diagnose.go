@@ -67,21 +67,14 @@ func Diagnose(ctx context.Context, address string, client ClientSettings) Broker
 	case client.security.tls == nil && offersTLS(ctx, address):
 		facts.TLS = true
 	default:
-		facts.Fault = greeting.fault(ctx, address, links.fault("ask the broker for the cluster", err))
+		facts.Fault = notAnswered(ctx, address, links, links.fault("ask the broker for the cluster", err))
 	}
 	return facts
 }
 
-// greeting is a hook of the client that tells how far it comes: it connects, and
-// the first thing that it does is to ask for the versions.
-type greeting struct{ connected, answered atomic.Bool }
-
-// OnBrokerConnect implements kgo.HookBrokerConnect.
-func (g *greeting) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, conn net.Conn, _ error) {
-	if conn != nil { // whether or not there was an answer
-		g.connected.Store(true)
-	}
-}
+// greeting is a hook of the client that tells whether what listens is a broker:
+// the first thing that the client does is to ask for its versions.
+type greeting struct{ answered atomic.Bool }
 
 // OnBrokerE2E implements kgo.HookBrokerE2E.
 func (g *greeting) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
@@ -90,11 +83,11 @@ func (g *greeting) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2
 	}
 }
 
-// fault tells more of an address that has not answered as a broker: a fault that
-// says only that nobody answers is wrong of one that takes connections.
-func (g *greeting) fault(ctx context.Context, address string, f *graphmill.Fault) *graphmill.Fault {
+// notAnswered tells more of an address that has not answered as a broker: a fault
+// that says only that nobody answers is wrong of one that takes connections.
+func notAnswered(ctx context.Context, address string, links *links, f *graphmill.Fault) *graphmill.Fault {
 	switch {
-	case !g.connected.Load() || f.Code != codeUnreachable:
+	case !links.reached.Load() || f.Code != codeUnreachable:
 		return f
 	case ctx.Err() != nil:
 		return ends("broker_silent", address+" takes the connection, and then answers nothing",

@@ -40,6 +40,7 @@ func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, e
 	if err != nil {
 		return nil, err
 	}
+	d.links.reached.Store(true)
 	c := &conn{Conn: raw, address: address, links: d.links, security: d.security}
 	if d.security.tls == nil {
 		return c, nil

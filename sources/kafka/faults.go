@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -73,6 +74,7 @@ type links struct {
 	seeds    []string // host:port
 	security *security
 	wake     chan struct{} // a token when something has happened to a connection
+	reached  atomic.Bool   // an address has taken a connection, whatever became of it
 
 	mu      sync.Mutex
 	failed  error  // the last failure to connect; nil once a connection stands
