@@ -140,20 +140,21 @@ func TestErrorsOfTheEngineGetTheirStatus(t *testing.T) {
 		code   string
 		detail string
 	}{
-		"invalid":     {graphmill.Invalid("start_from", "%q is no time", "x"), 422, "invalid", `start_from: "x" is no time`},
-		"not found":   {graphmill.NotFound("stream_not_found", "there is no stream s"), 404, "stream_not_found", "there is no stream s"},
-		"conflict":    {fmt.Errorf("start: %w", graphmill.Conflict("group_in_use", "the group is in use")), 409, "group_in_use", "start: the group is in use"},
-		"too large":   {&graphmill.Error{Kind: graphmill.KindTooLarge, Text: "too large"}, 413, "too_large", "too large"},
-		"unavailable": {&graphmill.Error{Kind: graphmill.KindUnavailable, Code: "broker_unreachable", Text: "no broker"}, 503, "broker_unreachable", "no broker"},
-		"timeout":     {&graphmill.Error{Kind: graphmill.KindTimeout, Code: "timeout", Text: "too long"}, 504, "timeout", "too long"},
-		"outage":      {&graphmill.Fault{Class: graphmill.FaultTransient, Code: "broker_unreachable", Text: "gone", Err: errors.New("refused")}, 503, "broker_unreachable", "gone: refused"},
-		"set-up":      {&graphmill.Fault{Class: graphmill.FaultSetup, Code: "auth", Text: "wrong password"}, 422, "auth", "wrong password"},
-		"message":     {&graphmill.Fault{Class: graphmill.FaultMessage, Code: "trap", Text: "unreachable executed"}, 422, "trap", "unreachable executed"},
-		"deadline":    {context.DeadlineExceeded, 504, "timeout", "time limit"},
-		"cancelled":   {fmt.Errorf("check: %w", context.Canceled), 503, "cancelled", "given up"},
-		"full disk":   {fmt.Errorf("write the catalog: %w", &os.PathError{Op: "write", Path: "/secret/path", Err: syscall.ENOSPC}), 507, "storage_full", "is full"},
-		"internal":    {errors.New("disk on fire at /secret/path"), 500, "internal", "internal error"},
-		"also":        {&graphmill.Error{Kind: graphmill.KindInternal, Text: "disk on fire"}, 500, "internal", "internal error"},
+		"invalid":                  {graphmill.Invalid("start_from", "%q is no time", "x"), 422, "invalid", `start_from: "x" is no time`},
+		"not found":                {graphmill.NotFound("stream_not_found", "there is no stream s"), 404, "stream_not_found", "there is no stream s"},
+		"conflict":                 {fmt.Errorf("start: %w", graphmill.Conflict("group_in_use", "the group is in use")), 409, "group_in_use", "start: the group is in use"},
+		"too large":                {&graphmill.Error{Kind: graphmill.KindTooLarge, Text: "too large"}, 413, "too_large", "too large"},
+		"unavailable":              {&graphmill.Error{Kind: graphmill.KindUnavailable, Code: "broker_unreachable", Text: "no broker"}, 503, "broker_unreachable", "no broker"},
+		"timeout":                  {&graphmill.Error{Kind: graphmill.KindTimeout, Code: "timeout", Text: "too long"}, 504, "timeout", "too long"},
+		"outage":                   {&graphmill.Fault{Class: graphmill.FaultTransient, Code: "broker_unreachable", Text: "gone", Err: errors.New("refused")}, 503, "broker_unreachable", "gone: refused"},
+		"set-up":                   {&graphmill.Fault{Class: graphmill.FaultSetup, Code: "auth", Text: "wrong password"}, 422, "auth", "wrong password"},
+		"message":                  {&graphmill.Fault{Class: graphmill.FaultMessage, Code: "trap", Text: "unreachable executed"}, 422, "trap", "unreachable executed"},
+		"deadline":                 {context.DeadlineExceeded, 504, "timeout", "time limit"},
+		"cancelled":                {fmt.Errorf("check: %w", context.Canceled), 503, "cancelled", "given up"},
+		"full disk of the catalog": {&graphmill.Error{Kind: graphmill.KindInternal, Code: "catalog", Text: "write the catalog", Err: &os.PathError{Op: "write", Path: "/secret/path", Err: syscall.ENOSPC}}, 507, "storage_full", "is full"},
+		"full disk":                {fmt.Errorf("write the catalog: %w", &os.PathError{Op: "write", Path: "/secret/path", Err: syscall.ENOSPC}), 507, "storage_full", "is full"},
+		"internal":                 {errors.New("disk on fire at /secret/path"), 500, "internal", "internal error"},
+		"also":                     {&graphmill.Error{Kind: graphmill.KindInternal, Text: "disk on fire"}, 500, "internal", "internal error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log syncBuffer

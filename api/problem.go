@@ -98,6 +98,10 @@ func problemOf(err error) *Problem {
 	switch {
 	case errors.As(err, &p):
 		return p
+	case isFull(err):
+		p = newProblem(http.StatusInsufficientStorage, "storage_full", "what was asked could not be stored: the disk of the server's data directory is full")
+		p.NextStep = "make room on it, and try again"
+		return p
 	case errors.As(err, &e):
 		status, known := kindStatus[e.Kind]
 		if !known || status == http.StatusInternalServerError {
@@ -124,16 +128,20 @@ func problemOf(err error) *Problem {
 		p = newProblem(status, f.Code, "%s", detail)
 		p.NextStep = f.Next
 		return p
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		p = newProblem(http.StatusInsufficientStorage, "storage_full", "what was asked could not be stored: the disk of the server's data directory is full")
-		p.NextStep = "make room on it, and try again"
-		return p
 	case errors.Is(err, context.DeadlineExceeded):
 		return newProblem(http.StatusGatewayTimeout, "timeout", "the time limit ended the request before it was done")
 	case errors.Is(err, context.Canceled):
 		return newProblem(http.StatusServiceUnavailable, "cancelled", "the request was given up, or the server is shutting down")
 	}
 	return internalProblem()
+}
+
+// isFull says whether an error that would be internal is one of a full disk.
+func isFull(err error) bool {
+	if _, isFault := errors.AsType[*graphmill.Fault](err); isFault || graphmill.KindOf(err) != graphmill.KindInternal {
+		return false
+	}
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 func internalProblem() *Problem {

@@ -272,6 +272,19 @@ func (c *diskCache) forget(upload [sha256.Size]byte) {
 	}
 }
 
+// want keeps an entry in use that was to be removed with its last use: its upload is
+// there again.
+func (c *diskCache) want(entry string) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.entries[entry]; e != nil {
+		e.dropped = false
+	}
+}
+
 const droppedReason = "its module is there no more"
 
 // discard removes an entry whose module could not be compiled.

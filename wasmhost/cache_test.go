@@ -96,8 +96,8 @@ func TestWhatIsLoadedStaysInTheCache(t *testing.T) {
 
 func TestAnUploadThatIsRefusedLeavesNothingInTheCache(t *testing.T) {
 	for name, wasm := range map[string][]byte{
-		"not valid":              Guest(I32Const(0)).Bytes(),
-		"does not start":         Guest(I64Const(0), Func{Export: "_initialize", Body: Unreachable}).Bytes(),
+		"not valid":      Guest(I32Const(0)).Bytes(),
+		"does not start": Guest(I64Const(0), Func{Export: "_initialize", Body: Unreachable}).Bytes(),
 		"not even close": {0},
 	} {
 		for _, command := range [][]string{nil, compiler} {
@@ -134,6 +134,14 @@ func TestAForgottenModuleLeavesTheCache(t *testing.T) {
 	h.Forget(sha256.Sum256(numbered(2)))
 	require.NoError(t, inUse.Close(t.Context()))
 	require.Equal(t, 1, compiles(t, h, dir, 2))
+
+	inUse, err = h.Load(t.Context(), numbered(2))
+	require.NoError(t, err)
+	h.Forget(sha256.Sum256(numbered(2)))
+	_, err = h.Check(t.Context(), numbered(2))
+	require.NoError(t, err)
+	require.NoError(t, inUse.Close(t.Context()))
+	require.Zero(t, compiles(t, h, dir, 2), "it was uploaded again while it was in use")
 
 	// Which uploads an entry is of is known after a restart too.
 	h, _ = cacheOf(t, dir, 0)

@@ -176,14 +176,18 @@ func (h *Host) notCompiled(ctx, limited context.Context, err error) error {
 		return &graphmill.Error{Kind: graphmill.KindUnavailable, Code: CodeNotCompiled,
 			Text: "the module could not be compiled this time: " + away.text, Next: away.next}
 	case limited.Err() != nil, errors.Is(err, errCompileTime):
-		return rejected("over_limit", "", "compiling the module took longer than the limit of %s", h.limits.CompileTime)
+		return rejected("over_limit", compileLess+"time", "compiling the module took longer than the limit of %s", h.limits.CompileTime)
 	case errors.Is(err, errCompileMemory):
-		return rejected("over_limit", "", "compiling the module takes more than the limit of %s of memory", sizeText(h.limits.CompileMemory))
+		return rejected("over_limit", compileLess+"memory", "compiling the module takes more than the limit of %s of memory", sizeText(h.limits.CompileMemory))
 	case errors.Is(err, errCompileSize):
-		return rejected("over_limit", "", "the machine code of the module is larger than the limit of %s", sizeText(h.limits.CompileMemory/machineCodeShare))
+		return rejected("over_limit", compileLess+"memory", "the machine code of the module is larger than the limit of %s", sizeText(h.limits.CompileMemory/machineCodeShare))
 	}
 	if broken, ok := errors.AsType[*enginePanic](err); ok {
 		h.logger.Error("the WebAssembly engine failed on a module", "panic", broken.value, "stack", string(broken.stack))
 	}
-	return rejected("module_rejected", "", "the module is not valid: %s", clip(err.Error(), 500))
+	return rejected("module_rejected", "build it again: a file that is damaged or edited by hand fails like this, and one of a toolchain whose WebAssembly is newer than 2.0",
+		"the module is not valid: %s", clip(err.Error(), 500))
 }
+
+// compileLess is the next step where compiling takes too much, up to what that is.
+const compileLess = "build the module with optimisation for size, or smaller functions, or raise the server's --limit-compile-"

@@ -99,6 +99,10 @@ func processorSeconds(compileTime time.Duration) uint64 {
 // server maps it into its own memory.
 const machineCodeShare = 4
 
+// maxCompilerInput bounds the module that a compiler process is given, in bytes: a
+// metered one is larger than the largest upload that can be allowed.
+const maxCompilerInput = 4 << 30
+
 // maxCompilerOutput bounds what is kept of the output of a compiler process, in
 // bytes.
 const maxCompilerOutput = 64 << 10
@@ -215,6 +219,9 @@ func RunCompiler(in io.Reader, out io.Writer) error {
 	var request compileRequest
 	if err := json.Unmarshal(line, &request); err != nil {
 		return fmt.Errorf("read what is to be compiled: %w", err)
+	}
+	if request.Size < 0 || request.Size > maxCompilerInput || request.Memory <= 0 || request.Time <= 0 {
+		return fmt.Errorf("read what is to be compiled: size %d, memory %d or time %d cannot be", request.Size, request.Memory, request.Time)
 	}
 	var once sync.Once
 	tell := func(a compileAnswer) (err error) {

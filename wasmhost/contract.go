@@ -115,7 +115,7 @@ func refusal(err error) error {
 	case meter.Truncated:
 		return rejected("truncated", "upload the whole file", "%s", e.Text)
 	case meter.OverLimit:
-		return rejected("over_limit", "", "%s", e.Text)
+		return rejected("over_limit", "build the module with optimisation for size and smaller functions, or raise the limit of the server (--limit-...)", "%s", e.Text)
 	default:
 		return rejected("module_rejected", "", "%s", e.Text)
 	}

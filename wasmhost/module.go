@@ -147,6 +147,7 @@ func (h *Host) share(ctx context.Context, hash [sha256.Size]byte, prepare func()
 			return nil, errors.Join(fmt.Errorf("load a module: %w", l.host.ended(ctx)), l.release(context.WithoutCancel(ctx)))
 		}
 		if l.err == nil {
+			h.cache.want(l.engine.entry)
 			return l, nil
 		}
 		// It failed for somebody else. If only their patience ended, it is ours to try.

@@ -2,6 +2,7 @@ package wasmhost
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 )
@@ -13,7 +14,11 @@ const killedAfter = 5
 // limitProcess has the kernel bound this process. Memory is bounded as data,
 // which is what is mapped to be written: Go reserves far more address space than
 // it uses, so that a bound of that would say nothing.
+//
+// Where the whole machine, or the container, runs out of memory, this process is the
+// one to be killed for it, rather than its server.
 func limitProcess(memory int64, compileTime time.Duration) error {
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // without /proc it is as any other
 	seconds := processorSeconds(compileTime)
 	for _, l := range []struct {
 		name       string

@@ -40,11 +40,21 @@ func (f moduleFiles) write(sum string, bytes []byte) error {
 	return syncDir(f.dir)
 }
 
+// largestModule is more than any limit of uploads allows, in bytes.
+const largestModule = 1 << 30
+
 // errDamaged says that a file does not hold the bytes that its name says.
 var errDamaged = errors.New("the file is damaged")
 
 // read returns the bytes and makes sure that they are the ones meant.
 func (f moduleFiles) read(sum string) ([]byte, error) {
+	info, err := os.Stat(f.path(sum))
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > largestModule { // reading it would not end, or fill the memory
+		return nil, errDamaged
+	}
 	bytes, err := os.ReadFile(f.path(sum))
 	if err != nil {
 		return nil, err
