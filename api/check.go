@@ -35,7 +35,7 @@ type Checked struct {
 type CheckedBatch struct {
 	Statements  []Statement `json:"statements" doc:"The statements that would be executed, in order. None has been."`
 	RawMessages []Message   `json:"raw_messages" doc:"The messages of the batch."`
-	Failures    []Failure   `json:"failures" doc:"Messages that the transformation could not handle."`
+	Failures    []Failure   `json:"failures" doc:"Messages that the transformation could not handle, or of which a statement is not allowed."`
 }
 
 type (

@@ -23,9 +23,10 @@ const maxCheckBytes = 64 << 20
 
 // CheckStream reads what the stream would read and tells which statements it
 // would execute. It reads outside the stream's group, commits nothing and
-// executes nothing, whether the stream runs or not. It returns fewer batches
-// than asked for when the time is over, or when they are large together (64
-// MiB).
+// executes nothing, whether the stream runs or not. A statement that ALLOW does
+// not permit is told as a failure of its message, as far as its text shows it.
+// Fewer batches than asked for are returned when the time is over, or when they
+// are large together (64 MiB).
 //
 // Errors: KindTimeout (check_timeout) where no message came; KindInvalid
 // (transformation_failed) where the transformation fails as a whole;
@@ -67,6 +68,29 @@ func (s *Server) CheckStream(ctx context.Context, name string, r CheckRequest) (
 			Next: fmt.Sprintf("wait for new messages with a longer --timeout, or look at old ones: graphmill stream check %s --from earliest", name)}
 	}
 	return nil, err
+}
+
+// wouldRefuse returns a failure for each message of which a statement would be
+// refused before it is sent, where the sink knows that of the text alone.
+func (s *Server) wouldRefuse(spec graphmill.StreamSpec, out graphmill.Output) []graphmill.Failure {
+	judge, ok := s.cfg.Sink.(interface {
+		NotAllowed(w graphmill.Work) []*graphmill.Fault
+	})
+	if !ok {
+		return nil
+	}
+	failed := map[int]bool{}
+	for _, f := range out.Failures {
+		failed[f.Message] = true
+	}
+	var failures []graphmill.Failure
+	for _, f := range judge.NotAllowed(graphmill.Work{Stream: spec.Name, Database: spec.Database, Allow: spec.Allow, Statements: out.Statements}) {
+		if !failed[f.Message] { // one failure a message
+			failed[f.Message] = true
+			failures = append(failures, graphmill.Failure{Message: f.Message, Text: describe(f) + "; " + f.Next})
+		}
+	}
+	return failures
 }
 
 func (r CheckRequest) validate() error {
@@ -132,6 +156,7 @@ func (s *Server) check(ctx context.Context, spec graphmill.StreamSpec, r CheckRe
 					return fmt.Sprintf("message %s@%d", graphmill.TopicPartition{Topic: m.Topic, Partition: m.Partition}, m.Offset)
 				})
 			}
+			out.Failures = append(out.Failures, s.wouldRefuse(spec, out)...)
 			batches = append(batches, CheckBatch{Messages: b.Messages, Output: out})
 			held += sizeOf(b, out)
 		}

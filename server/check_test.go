@@ -119,3 +119,30 @@ func TestCheckTellsWhatStoodInItsWay(t *testing.T) {
 	e = requireCode(t, err, "broker_unreachable")
 	require.Equal(t, graphmill.KindUnavailable, e.Kind)
 }
+
+func TestCheckTellsWhatStartWouldRefuse(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.pushAs(s, "obedient", obedientModule("CREATE INDEX IF NOT EXISTS FOR (n:Message) ON (n.offset)").Bytes())
+	w.create(s, nil)
+	w.produce("a", "drop", "fail", "b")
+	request := server.CheckRequest{BatchLimit: 1, Timeout: patience, From: "earliest"}
+	batches, err := s.CheckStream(t.Context(), "s", request)
+	require.NoError(t, err)
+	failures := batches[0].Output.Failures
+	require.Len(t, failures, 3)
+	require.Equal(t, graphmill.Failure{Message: 2, Text: "told to fail"}, failures[0])
+	for i, message := range []int{0, 3} {
+		require.Equal(t, message, failures[i+1].Message)
+		require.Contains(t, failures[i+1].Text, "may not use CREATE INDEX")
+		require.Contains(t, failures[i+1].Text, "graphmill stream edit s --allow schema")
+	}
+	require.Len(t, batches[0].Output.Statements, 2, "they are shown all the same")
+
+	w.create(s, func(spec *graphmill.StreamSpec) {
+		spec.Name, spec.Allow, spec.ConsumerGroup = "allowing", []string{graphmill.AllowSchema}, "another"
+	})
+	batches, err = s.CheckStream(t.Context(), "allowing", request)
+	require.NoError(t, err)
+	require.Len(t, batches[0].Output.Failures, 1)
+}

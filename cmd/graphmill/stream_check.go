@@ -114,7 +114,7 @@ func printOutcome(w io.Writer, messages []api.Message, statements []api.Statemen
 	for i, m := range messages {
 		fmt.Fprintf(w, "\n%s\n", messageText(refs[i], m))
 		if f, ok := failed[refs[i]]; ok {
-			fmt.Fprintf(w, "    failed: %s\n", f.Text)
+			fmt.Fprintf(w, "    failed: %s\n", f.Text) // and the statement, where it is not allowed
 		} else if len(made[refs[i]]) == 0 {
 			fmt.Fprintln(w, "    dropped: no statement")
 		}

@@ -360,6 +360,30 @@ func ownGraph(graph, database string) bool {
 	return graph == database || strings.HasPrefix(graph, database+".")
 }
 
+// NotAllowed returns a fault for each statement of w that its stream's ALLOW does
+// not permit, as far as the texts tell: the database is not asked, and nothing is
+// executed. Each names its statement's message.
+func (s *Sink) NotAllowed(w graphmill.Work) []*graphmill.Fault {
+	type verdict struct {
+		need    need
+		refused bool
+	}
+	verdicts := map[string]verdict{} // of texts, which mostly come many times
+	var faults []*graphmill.Fault
+	for i := range w.Statements {
+		text := w.Statements[i].Query.Text
+		v, known := verdicts[text]
+		if !known {
+			v.need, v.refused = refused(needsOf(text), s.database(w.Database), w.Allow)
+			verdicts[text] = v
+		}
+		if v.refused {
+			faults = append(faults, notAllowed(v.need, &w, &w.Statements[i]))
+		}
+	}
+	return faults
+}
+
 // notAllowed is the fault of a text that does what its stream may not. It is of
 // the message: a transformation may have made the text of what a message holds.
 func notAllowed(n need, w *graphmill.Work, st *graphmill.Statement) *graphmill.Fault {
