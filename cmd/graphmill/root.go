@@ -237,8 +237,9 @@ func wrappedUsage(template string, width int) string {
 // as a further topic.
 func exitStatusTopic() *cobra.Command {
 	return &cobra.Command{
-		Use:   "exit-status",
-		Short: "What the exit status says",
+		Use:     "exit-status",
+		Aliases: []string{"exit-codes"},
+		Short:   "What the exit status says",
 		Long: `0  done, and all went well
 1  failed: what was asked for could not be done, or not all of it, or it found
    something that has failed. A message that fails in run or stream check, a

@@ -46,9 +46,6 @@ fails, and where none comes within --timeout.`,
 			return err
 		}
 		if err := out.print(checked, func(w io.Writer) error {
-			if len(checked.Batches) == 0 {
-				fmt.Fprintf(w, "no message within %s; see earlier ones: graphmill stream check %s --from earliest\n", timeout, args[0])
-			}
 			for i, b := range checked.Batches {
 				if i > 0 {
 					fmt.Fprintln(w)
