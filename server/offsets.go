@@ -85,6 +85,7 @@ func (st *stream) setOffsets(ctx context.Context, to graphmill.OffsetTarget, onl
 	if err := st.srv.catalog.MergePositions(context.WithoutCancel(ctx), spec.Name, positions); err != nil {
 		return graphmill.OffsetsInfo{}, err
 	}
+	st.rest.forget()
 	st.log.Info("positions set", "to", to.String(), "positions", positionsText(positions))
 	return st.srv.offsets(ctx, spec)
 }

@@ -99,8 +99,8 @@ func (st *stream) swap(ctx context.Context, old *run, p *patch) (*run, error) {
 			return st.launch(old.unsettled()), nil
 		})
 	}
-	if err != nil && old.endedBy() == nil && st.srv.Ready(ctx) == nil {
-		st.launch(old.unsettled())
+	if err != nil {
+		st.goOn(ctx, old)
 	}
 	return r, err
 }

@@ -107,6 +107,7 @@ type Server struct {
 	life    context.Context // until Close
 	end     context.CancelFunc
 
+	asking   chan struct{} // holds a value for each stream at rest whose broker is being asked
 	events   *events.Hub
 	metrics  *metrics
 	opened   chan struct{}  // a token when a run has been opened
@@ -161,6 +162,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		gates:   newGates(cfg.Sink, cfg.AnswerTimeout),
 		life:    life,
 		end:     end,
+		asking:  make(chan struct{}, endsAtOnce),
 		events:  events.NewHub(),
 		metrics: newMetrics(cfg.Version),
 		opened:  make(chan struct{}, 1),

@@ -24,7 +24,7 @@ func (s *Server) StreamStatus(ctx context.Context, name string) (graphmill.Strea
 	// The partitions first: asking takes time, and what is acknowledged shall
 	// have been counted, and the state be the one of now.
 	r := st.current()
-	if status.Partitions, err = s.partitions(ctx, name, r); err != nil {
+	if status.Partitions, err = s.partitions(ctx, st, r); err != nil {
 		return status, err
 	}
 	st.describe(&status)
@@ -53,15 +53,17 @@ func (st *stream) describe(status *graphmill.StreamStatus) {
 	observed.describe(status)
 }
 
-// partitions asks the source of the run under way, if there is one, and falls
-// back on what has been acknowledged.
-func (s *Server) partitions(ctx context.Context, name string, r *run) ([]graphmill.PartitionStatus, error) {
+// partitions asks the source of the run under way, or the broker where there is
+// none, and falls back on what has been acknowledged.
+func (s *Server) partitions(ctx context.Context, st *stream, r *run) ([]graphmill.PartitionStatus, error) {
+	ask := st.partitionsAtRest
 	if r != nil {
-		if ps, ok := r.partitions(ctx); ok {
-			return ps, nil
-		}
+		ask = func() ([]graphmill.PartitionStatus, bool) { return r.partitions(ctx) }
 	}
-	positions, err := s.catalog.Positions(ctx, name)
+	if ps, ok := ask(); ok {
+		return ps, nil
+	}
+	positions, err := s.catalog.Positions(ctx, st.name())
 	if err != nil {
 		return nil, err
 	}

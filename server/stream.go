@@ -29,6 +29,8 @@ type stream struct {
 	// command, or by a run that has failed.
 	storing sync.Mutex
 
+	rest atRest
+
 	// telling makes the states that are told those which the stream was in, in this
 	// order: each change is told before the next is made. It is taken before mu.
 	telling sync.Mutex
@@ -264,6 +266,14 @@ func (st *stream) launch(req StartRequest) *run {
 	return r
 }
 
+// goOn begins another run for one that was ended for a command that was refused.
+// The command lock is held.
+func (st *stream) goOn(ctx context.Context, old *run) {
+	if old != nil && old.limit == 0 && old.endedBy() == nil && st.srv.Ready(ctx) == nil {
+		st.launch(old.unsettled())
+	}
+}
+
 // ended is called once by a run when it is over. A fault is stored, so that a
 // restart of the server does not try again what needs a hand; until then the
 // run counts as under way, so that no command finds the stream in between.
@@ -318,7 +328,10 @@ func (st *stream) stop(ctx context.Context) error {
 		st.tell() // it had failed
 	}
 	if notStored != nil {
-		return fmt.Errorf("stream %q is stopped, but that could not be stored, and a restart of the server would start it again: %w", rec.Spec.Name, notStored)
+		st.log.Error("the stop of the stream could not be stored", "error", notStored)
+		return &graphmill.Error{Kind: graphmill.KindUnavailable, Code: "not_stored",
+			Text: fmt.Sprintf("stream %q is stopped, but that could not be stored, and a restart of the server would start it again", rec.Spec.Name),
+			Next: "see whether the disk of the data directory is full (the server's log tells), and stop it once more"}
 	}
 	return nil
 }
@@ -341,15 +354,19 @@ func (st *stream) haltRun(hurry <-chan struct{}) {
 }
 
 // drop ends the run after the batch that is being executed and removes the
-// stream.
+// stream. Where that cannot be stored, the stream goes on.
 func (st *stream) drop(ctx context.Context) error {
 	unlock, err := st.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	old := st.current()
+	st.setBetween(old != nil)
+	defer st.setBetween(false)
 	st.haltRun(nil)
 	if err := st.srv.forget(st); err != nil {
+		st.goOn(ctx, old)
 		return err
 	}
 	st.mu.Lock()

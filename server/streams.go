@@ -71,8 +71,9 @@ func (s *Server) StartStream(ctx context.Context, name string, r StartRequest) (
 // StopStream stops a stream once its batches under way are done, within the
 // drain timeout. Once begun it goes on when ctx ends.
 //
-// Errors: KindNotFound; KindConflict (already_stopped); KindInternal where the
-// stream has been stopped and the catalog could not be written.
+// Errors: KindNotFound; KindConflict (already_stopped); KindUnavailable
+// (not_stored) where the stream has been stopped and the catalog could not be
+// written.
 func (s *Server) StopStream(ctx context.Context, name string) (StreamInfo, error) {
 	st, err := s.stream(name)
 	if err != nil {

@@ -27,13 +27,15 @@ func (a *app) streamStartCommand(c *client) *cobra.Command {
 		Short: "Start streams",
 		Long: `Answers once the start positions are settled: what is produced after the answer
 is not missed. Where the broker is not reached in time the stream is waiting, and
-starts by itself when it is there. --all leaves those alone that run already.
+starts by itself when it is there. A stream that runs already is an error; with
+--if-needed it is left as it is, as by --all.
 
 With --batch-limit so many batches are applied, and the stream is stopped again.
 When --timeout is over it stops after the batch that is being executed, and the
 error tells what was committed.`,
 		Example: `  graphmill stream start ratings
   graphmill stream start --all
+  graphmill stream start ratings --if-needed      # in a script that may run twice
   graphmill stream start ratings --batch-limit 10 --timeout 1m
   graphmill stream start ratings --accept lost=earliest`,
 	}
@@ -42,6 +44,7 @@ error tells what was committed.`,
 	cmd.Flags().IntVar(&body.BatchLimit, "batch-limit", 0, "apply so many batches, and stop again (default no limit)")
 	timeout := cmd.Flags().Duration("timeout", 0, "how long the batches of --batch-limit may take (default 30s)")
 	cmd.Flags().StringSliceVar(&body.Accept, "accept", nil, "go on although a position is gone: recreated (a topic that was created anew, from its beginning), lost=earliest or lost=latest (in place of a position that the broker no longer has)")
+	ifNeeded := cmd.Flags().Bool("if-needed", false, "leave streams as they are that run already")
 	out := a.outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		limited := cmd.Flags().Changed("batch-limit")
@@ -59,6 +62,8 @@ error tells what was committed.`,
 				text: "--accept goes with names, not with --all: it gives up messages or reads them again, which is to be said for each stream",
 				next: "see which streams have lost their position (graphmill stream list), and name them: graphmill stream start NAME... --accept " + strings.Join(body.Accept, ","),
 			}
+		case *ifNeeded && limited:
+			return wrongUsage("--if-needed has no meaning with --batch-limit: a stream that runs already has no such limit")
 		case limited && body.BatchLimit < 1:
 			return wrongUsage("--batch-limit %d is not at least 1", body.BatchLimit)
 		case !limited && cmd.Flags().Changed("timeout"):
@@ -71,6 +76,9 @@ error tells what was committed.`,
 			defer stop()
 			var s api.StartedStream
 			err := c.call(ctx, http.MethodPost, apiPath("streams", name)+":start", body, &s)
+			if *ifNeeded && isCode(err, "already_running") {
+				err = c.call(ctx, http.MethodGet, apiPath("streams", name), nil, &s.Stream)
+			}
 			return changedStream{ChangedStream: api.ChangedStream{Name: name, State: s.State}, Committed: s.Committed}, err
 		})
 		if err != nil {
@@ -86,11 +94,14 @@ func (a *app) streamStopCommand(c *client) *cobra.Command {
 		Use:   "stop NAME... | --all",
 		Short: "Stop streams, once the batches under way are in the graph",
 		Long: `Answers once the batches under way are in the graph and acknowledged. Starting
-again goes on exactly there. --all leaves those alone that are stopped already.`,
+again goes on exactly there. A stream that is stopped already is an error; with
+--if-needed it is left as it is, as by --all.`,
 		Example: `  graphmill stream stop ratings
+  graphmill stream stop ratings --if-needed       # in a script that may run twice
   graphmill stream stop --all`,
 	}
 	all := cmd.Flags().Bool("all", false, "every stream")
+	ifNeeded := cmd.Flags().Bool("if-needed", false, "leave streams as they are that are stopped already")
 	out := a.outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if *all == (len(names) > 0) {
@@ -101,6 +112,9 @@ again goes on exactly there. --all leaves those alone that are stopped already.`
 			defer progress.stop()
 			var s api.Stream
 			err := c.call(ctx, http.MethodPost, apiPath("streams", name)+":stop", nil, &s)
+			if *ifNeeded && isCode(err, "already_stopped") {
+				err = c.call(ctx, http.MethodGet, apiPath("streams", name), nil, &s)
+			}
 			return changedStream{ChangedStream: api.ChangedStream{Name: name, State: s.State}}, err
 		})
 		if err != nil {
@@ -109,6 +123,12 @@ again goes on exactly there. --all leaves those alone that are stopped already.`
 		return a.printChanged(out, changed, false)
 	}
 	return cmd
+}
+
+// isCode says whether a server has refused something with this code.
+func isCode(err error, code string) bool {
+	p := asProblem(err)
+	return p != nil && p.Code == code
 }
 
 // eachStream does something with the named streams one by one, or an action with

@@ -98,7 +98,17 @@ func TestAStreamIsTriedEditedAndMoved(t *testing.T) {
 	}
 	require.Contains(t, c.must(t, "stream", "offsets", "ratings"), "consumer group graphmill.ratings: 1 member\n")
 	require.Equal(t, "ratings: running\n", c.must(t, "stream", "start", "--all"), "it runs already")
-	c.must(t, "stream", "stop", "ratings")
+	for _, change := range []struct{ command, state string }{{"start", "running"}, {"stop", "stopped"}} {
+		if change.command == "stop" {
+			c.must(t, "stream", "stop", "ratings")
+		}
+		refused := c.run(t, "", "stream", change.command, "ratings")
+		require.Equal(t, exitFailed, refused.status, "as the statement, so that nobody is misled")
+		require.Contains(t, refused.err, "is already "+change.state)
+		require.Equal(t, "ratings: "+change.state+"\n", c.must(t, "stream", change.command, "ratings", "--if-needed"))
+		require.Equal(t, exitFailed, c.run(t, "", "stream", change.command, "absent", "--if-needed").status)
+	}
+	require.Equal(t, exitUsage, c.run(t, "", "stream", "start", "ratings", "--if-needed", "--batch-limit", "1").status)
 
 	moved := c.must(t, "stream", "offsets", "ratings", "--set", "1", "--partition", "ratings/0")
 	require.Regexp(t, `PARTITION +BEFORE +POSITION +FIRST +END +LAG`, moved)
