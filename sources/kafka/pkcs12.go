@@ -1,19 +1,52 @@
 package kafka
 
-import "encoding/asn1"
+import (
+	"encoding/asn1"
+	"math/big"
+)
 
-// tooManyIterations looks at what comes first when a PKCS#12 file is read (RFC
-// 7292): its MAC. What is behind it has been written by somebody with the password.
-func tooManyIterations(file []byte) bool {
-	var pfx struct {
-		Version  int
-		AuthSafe asn1.RawValue
-		Mac      struct {
-			Digest     asn1.RawValue
-			Salt       []byte
-			Iterations int64 `asn1:"optional,default:1"`
-		} `asn1:"optional"`
+// keystoreDepth is how deep a PKCS#12 file nests before its innermost algorithm,
+// with room: PFX, content, safe, content, bag, key, algorithm, PBES2, PBKDF2.
+const keystoreDepth = 24
+
+// tooManyIterations tells whether reading a PKCS#12 file (RFC 7292) would ask for
+// more than maxIterations. Each place that says how often something is hashed says
+// so right after its salt: the MAC, the parameters of PBES1, of PBES2 and of PBMAC1
+// (RFC 8018, RFC 9879). It looks at all that can be seen without the password; what
+// is behind that has been written by somebody who has it.
+func tooManyIterations(der []byte) bool { return asksForTooMuch(der, keystoreDepth) }
+
+// asksForTooMuch looks at elements of ASN.1 that stand one behind the other. What
+// is none is for the decoder to tell.
+func asksForTooMuch(der []byte, depth int) bool {
+	salted := false
+	for len(der) > 0 && depth > 0 {
+		var v asn1.RawValue
+		rest, err := asn1.Unmarshal(der, &v)
+		if err != nil {
+			return false
+		}
+		universal := v.Class == asn1.ClassUniversal
+		switch {
+		case universal && v.Tag == asn1.TagInteger && salted:
+			if new(big.Int).SetBytes(v.Bytes).Cmp(big.NewInt(maxIterations)) > 0 { // a negative one counts as large
+				return true
+			}
+		case v.IsCompound, universal && v.Tag == asn1.TagOctetString && isOne(v.Bytes):
+			if asksForTooMuch(v.Bytes, depth-1) {
+				return true
+			}
+		}
+		salted = universal && v.Tag == asn1.TagOctetString
+		der = rest
 	}
-	_, err := asn1.Unmarshal(file, &pfx) // what is no such file is told by who decodes it
-	return err == nil && pfx.Mac.Iterations > maxIterations
+	return false
+}
+
+// isOne tells whether der is one sequence and nothing else: salts and what is
+// encrypted are not.
+func isOne(der []byte) bool {
+	var v asn1.RawValue
+	rest, err := asn1.Unmarshal(der, &v)
+	return err == nil && len(rest) == 0 && v.Class == asn1.ClassUniversal && v.Tag == asn1.TagSequence
 }

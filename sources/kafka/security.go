@@ -285,7 +285,7 @@ func (r *rawSecurity) fromKeystore(fieldOf func(name string) string, vault Vault
 		return nil, err
 	}
 	if tooManyIterations(content) {
-		return nil, graphmill.Invalid(fieldOf(name), "the file of %s asks for more than %d iterations to be verified", name, maxIterations)
+		return nil, graphmill.Invalid(fieldOf(name), "the file of %s asks for more than %d iterations to be opened; write it anew with fewer (openssl pkcs12 -export -iter 100000)", name, maxIterations)
 	}
 	key, leaf, chain, err := pkcs12.DecodeChain(content, r.keystorePassword.reveal())
 	switch {

@@ -1,15 +1,21 @@
 package kafka
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/x509"
+	"encoding/asn1"
 	"encoding/pem"
+	"math/big"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/youmark/pkcs8"
+	"software.sslmate.com/src/go-pkcs12"
 )
 
 // sealings are the encryptions that OpenSSL and its like choose.
@@ -34,6 +40,64 @@ func TestEncryptedKeysAreRead(t *testing.T) {
 			_, err := decryptKey(der[:cut], hide("password"))
 			require.Error(t, err)
 		}
+	}
+}
+
+// asking returns der with each of the counts of 65536 in it replaced in turn.
+func asking(t *testing.T, der []byte, iterations int) (changed [][]byte) {
+	t.Helper()
+	count := []byte{asn1.TagInteger, 3, 1, 0, 0}
+	for at := 0; ; at += len(count) {
+		i := bytes.Index(der[at:], count)
+		if i < 0 {
+			return changed
+		}
+		at += i
+		other := bytes.Clone(der)
+		copy(other[at+2:], []byte{byte(iterations >> 16), byte(iterations >> 8), byte(iterations)})
+		changed = append(changed, other)
+	}
+}
+
+// A key may ask for as much work as a number can say. It is refused before any of
+// it is done.
+func TestKeysThatAskForTooMuchWorkAreRefused(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	der, err := pkcs8.MarshalPrivateKey(key, []byte("password"), &pkcs8.Opts{
+		Cipher: pkcs8.AES256CBC, KDFOpts: pkcs8.PBKDF2Opts{SaltSize: 8, IterationCount: 65536, HMACHash: crypto.SHA256},
+	})
+	require.NoError(t, err)
+	_, err = decryptKey(asking(t, der, 1_000_001)[0], hide("password"))
+	require.ErrorContains(t, err, "asks for 1000001 iterations, and 1 to 1000000 are taken")
+	_, err = decryptKey(asking(t, der, 1_000_000)[0], hide("password"))
+	require.ErrorContains(t, err, "does not open it", "it is tried")
+}
+
+func TestKeystoresThatAskForTooMuchWorkAreRefused(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1 << 60), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	leaf, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	for name, encoder := range map[string]*pkcs12.Encoder{
+		"of old": pkcs12.LegacyRC2, "of today": pkcs12.Modern2023, "with PBMAC1": pkcs12.Modern2026,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file, err := encoder.WithIterations(65536).Encode(key, leaf, nil, "password")
+			require.NoError(t, err)
+			require.False(t, tooManyIterations(file))
+			require.Len(t, asking(t, file, 1), 3, "of the MAC, of the certificates and of the key")
+			for i, much := range asking(t, file, 1_000_001) {
+				require.True(t, tooManyIterations(much), "place %d", i)
+			}
+			for i, enough := range asking(t, file, 1_000_000) {
+				require.False(t, tooManyIterations(enough), "place %d", i)
+			}
+		})
 	}
 }
 
