@@ -152,6 +152,6 @@ func offersTLS(ctx context.Context, address string) bool {
 		_ = conn.Close()
 		return true
 	}
-	var alert tls.AlertError // of a server that wants a certificate of ours, or another version
-	return errors.As(err, &alert)
+	var op *net.OpError // an alert, of a server that wants a certificate of ours, or another version
+	return errors.As(err, &op) && op.Op == "remote error"
 }

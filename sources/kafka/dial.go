@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -160,12 +161,16 @@ func (c *conn) explain(err error) error {
 		return c.found(tlsUnexpected, true, errors.New("what it answers is not TLS"))
 	case errors.As(err, &op) && op.Op == "remote error": // an alert
 		switch {
-		case c.asked.Load() && shown:
+		case isAlert(op.Err, ofCertificates) && c.asked.Load() && shown:
 			return c.found(tlsCertificateRefused, true, err)
-		case c.asked.Load():
+		case isAlert(op.Err, ofCertificates) && c.asked.Load():
 			return c.found(tlsCertificateMissing, true, err)
+		case isAlert(op.Err, ofCertificates), isAlert(op.Err, ofSettings):
+			return c.found(tlsOther, true, err)
 		}
-		return c.found(tlsOther, true, err)
+		// A broker, or a proxy, that starts or ends says so too: internal_error,
+		// handshake_failure before its keys are loaded, unrecognized_name.
+		return c.found(tlsOther, false, err)
 	case hasEnded(err):
 		switch {
 		case c.asked.Load() && shown:
@@ -176,6 +181,33 @@ func (c *conn) explain(err error) error {
 		return c.found(tlsUnexpected, false, err)
 	}
 	return err
+}
+
+// Alerts (RFC 8446, section 6) that do not pass by waiting.
+var (
+	// The client's certificate is refused, or lacking.
+	ofCertificates = []tls.AlertError{
+		42,  // bad_certificate
+		43,  // unsupported_certificate
+		44,  // certificate_revoked
+		45,  // certificate_expired
+		46,  // certificate_unknown
+		48,  // unknown_ca
+		49,  // access_denied
+		116, // certificate_required
+	}
+	// Both sides cannot come together.
+	ofSettings = []tls.AlertError{
+		70,  // protocol_version
+		71,  // insufficient_security
+		120, // no_application_protocol
+	}
+)
+
+// isAlert tells whether an alert is one of those. The library has a type of its
+// own for those that it was sent, which only its text tells.
+func isAlert(err error, of []tls.AlertError) bool {
+	return slices.ContainsFunc(of, func(a tls.AlertError) bool { return err.Error() == a.Error() })
 }
 
 // found makes the reason.

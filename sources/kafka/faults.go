@@ -75,6 +75,7 @@ type links struct {
 	security *security
 	wake     chan struct{} // a token when something has happened to a connection
 	reached  atomic.Bool   // an address has taken a connection, whatever became of it
+	hasRun   atomic.Bool   // the source has been opened
 
 	mu      sync.Mutex
 	failed  error  // the last failure to connect; nil once a connection stands
@@ -141,7 +142,7 @@ func (l *links) unreachable(err error) *graphmill.Fault {
 	asked := strings.Join(l.seeds, ", ")
 	var u *unusable
 	if errors.As(err, &u) || errors.As(failed, &u) {
-		return u.fault()
+		return l.unusable(u)
 	}
 	f := waits(codeUnreachable, "no broker of "+asked+" answers", err)
 	f.Next = "check that the broker runs and that its address can be reached from here"

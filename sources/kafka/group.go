@@ -23,6 +23,7 @@ type owned struct {
 	progress
 	next    int64 // of what has been handed out
 	leaving bool  // being revoked: may be acknowledged, is not fetched
+	beyond  bool  // the last look at it, after the broker had refused next, found the end before it
 }
 
 func (s *Source) membership() []kgo.Opt {
@@ -58,6 +59,7 @@ func (s *Source) assigned(_ context.Context, _ *kgo.Client, added map[string][]i
 func (s *Source) openedIfSettled() {
 	if len(s.unsettled) == 0 && !s.isOpen {
 		s.isOpen = true
+		s.links.hasRun.Store(true)
 		close(s.opened)
 	}
 }

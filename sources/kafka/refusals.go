@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -50,6 +51,11 @@ var tlsTexts = map[tlsReason]struct{ is, next string }{
 func (u *unusable) fault() *graphmill.Fault {
 	t := tlsTexts[u.why]
 	text := "the broker at " + u.address + " " + t.is
+	if op := (*net.OpError)(nil); !u.sure && errors.As(u.err, &op) && op.Op == "remote error" {
+		f := waits(string(u.why), text+" for now: it answers with an alert", u.err)
+		f.Next = t.next
+		return f
+	}
 	if !u.sure { // that it has ended is all there is to say of the cause
 		f := waits(string(u.why), "the broker at "+u.address+" closes the connection; most likely it "+t.is, nil)
 		f.Next = t.next
@@ -61,6 +67,19 @@ func (u *unusable) fault() *graphmill.Fault {
 		return f
 	}
 	return ends(string(u.why), text, t.next, u.err)
+}
+
+// unusable makes the fault of a connection that cannot be used. Once the stream has
+// run with what it is set up with, the cause is at the brokers: certificates that
+// are being exchanged, a proxy that is set up anew. Then it is waited out.
+func (l *links) unusable(u *unusable) *graphmill.Fault {
+	f := u.fault()
+	if f.Class != graphmill.FaultSetup || !l.hasRun.Load() {
+		return f
+	}
+	w := waits(f.Code, f.Text, f.Err)
+	w.Next = f.Next
+	return w
 }
 
 // closedAtOnce is the fault of a connection that the broker closes before it

@@ -338,6 +338,80 @@ func TestCase32WhatIsWrongWithTheConnectionIsToldApart(t *testing.T) {
 	}
 }
 
+// alerting listens and answers whatever comes with a TLS alert.
+func alerting(t *testing.T, alert byte) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var served sync.WaitGroup
+	t.Cleanup(func() { _ = l.Close(); served.Wait() })
+	served.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4096))
+			_, _ = c.Write([]byte{21, 3, 3, 0, 2, 2, alert})
+			_ = c.Close()
+		}
+	})
+	return l.Addr().String()
+}
+
+// A broker, or a proxy before it, that is starting answers with an alert, too.
+func TestAlertsOfTLSThatMayPassAreWaitedOut(t *testing.T) {
+	s := client(t, nil, map[string]string{"security.protocol": "ssl", "ssl.ca.pem": newAuthority(t).pem})
+	for alert, passes := range map[byte]bool{
+		0: true, 10: true, 40: true, 80: true, 90: true, 112: true, // close_notify, unexpected_message, handshake_failure, internal_error, user_canceled, unrecognized_name
+		42: false, 46: false, 48: false, 49: false, 70: false, 71: false, 116: false,
+	} {
+		t.Run(fmt.Sprint(alert), func(t *testing.T) {
+			t.Parallel()
+			src, o := (&broker{t: t}).source(kafka.Config{Stream: "s", Brokers: []string{alerting(t, alert)}, Topics: []string{"t"}, Group: "g", Client: s})
+			opened := begin(t, src)
+			if !passes {
+				require.Equal(t, "tls", fault(t, done(t, opened)).Code)
+				return
+			}
+			eventually(t, "it is told", func() bool { return o.lastWait() != nil })
+			require.Contains(t, o.code(), "tls")
+			require.True(t, o.lastWait().Outage)
+			require.NotEmpty(t, o.lastWait().Next)
+		})
+	}
+}
+
+// Of a stream that has run, the settings are right: a certificate that does not
+// fit any more is the broker's, and may be exchanged again.
+func TestCertificateThatChangesWhileTheStreamRunsIsWaitedOut(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	good, alien := a.issue(nil).tls(), newAuthority(t).issue(nil).tls()
+	port, dir := freePort(t), t.TempDir()
+	start := func(shown tls.Certificate) *broker {
+		return secured(t, []kfake.Opt{kfake.Ports(port), kfake.DataDir(dir), kfake.TLS(&tls.Config{Certificates: []tls.Certificate{shown}})},
+			kgo.DialTLSConfig(&tls.Config{InsecureSkipVerify: true}))
+	}
+	b := start(good)
+	topic := b.topic(1)
+	cfg := b.config(topic)
+	cfg.Client = client(t, nil, map[string]string{"security.protocol": "ssl", "ssl.ca.pem": a.pem})
+	s, o := b.open(cfg)
+	b.fake.Close()
+	b = start(alien)
+	fetched := make(chan error, 1)
+	go func() {
+		_, err := s.Fetch(t.Context(), 1)
+		fetched <- err
+	}()
+	eventually(t, "it is told", func() bool { return o.code() == "tls_authority" })
+	b.fake.Close()
+	b = start(good)
+	b.produce(topic, 0, "a")
+	require.NoError(t, done(t, fetched))
+}
+
 // plainly starts a kfake that closes connections with TLS, as Kafka does: kfake
 // takes the first bytes for the size of a request and waits for the rest.
 func plainly(t *testing.T) *broker {

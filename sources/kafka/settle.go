@@ -2,8 +2,10 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/graphmill/graphmill"
@@ -189,6 +191,29 @@ func recreated(cfg *Config, tp graphmill.TopicPartition, was, is string) *graphm
 		moveOn(cfg, "recreated (reads the new topic from its beginning)"), nil)
 }
 
+// together makes one fault of those of several partitions, of which there is at
+// least one. The first says what kind it is.
+func together(cfg *Config, faults []*graphmill.Fault) *graphmill.Fault {
+	const most = 10
+	all := *faults[0]
+	if len(faults) == 1 {
+		return &all
+	}
+	texts := make([]string, 0, most+1)
+	for i, f := range faults {
+		if i == most {
+			texts = append(texts, fmt.Sprintf("and %d more", len(faults)-most))
+			break
+		}
+		texts = append(texts, f.Text)
+	}
+	all.Text = strings.Join(texts, "; ")
+	if all.Code == codePositionLost {
+		all.Next = moveOn(cfg, acceptLost)
+	}
+	return &all
+}
+
 // settle settles the partitions of a new assignment and commits what is not in
 // the group yet. It tries until ctx ends, which happens when the group goes
 // into its next round.
@@ -234,8 +259,13 @@ func (s *Source) trySettle(ctx context.Context, tps []graphmill.TopicPartition) 
 	leaders := map[int32]struct{}{}
 	out := make([]settled, 0, len(tps))
 	var store []settled
+	var faults []*graphmill.Fault
 	for _, tp := range tps {
 		one, err := f.settle(&s.cfg, tp, s.wasAbsent(tp.Topic), s.accepts(tp))
+		if fault := (*graphmill.Fault)(nil); errors.As(err, &fault) {
+			faults = append(faults, fault)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -247,6 +277,9 @@ func (s *Source) trySettle(ctx context.Context, tps []graphmill.TopicPartition) 
 		for id := range f.topics[tp.Topic].leaders {
 			leaders[id] = struct{}{}
 		}
+	}
+	if len(faults) > 0 {
+		return nil, together(&s.cfg, faults)
 	}
 	s.budget.among(len(leaders))
 	if len(store) == 0 {

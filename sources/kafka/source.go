@@ -217,7 +217,7 @@ func (s *Source) take(fetched kgo.Fetches) []graphmill.Fetch {
 				}
 				s.heard[t.Topic] = time.Now()
 				f := convert(tp, own.note.topicID, p.Records)
-				own.next = f.Next.Offset
+				own.next, own.beyond = f.Next.Offset, false
 				own.epochs.saw(p.Records)
 				out = append(out, f)
 			}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -271,6 +273,111 @@ func TestPositionThatIsLostWhileReadingEndsTheStream(t *testing.T) {
 	require.Contains(t, f.Text, "the broker has 4 to 4")
 	_, err = s.Fetch(ctx, 1)
 	require.ErrorIs(t, err, f, "it stays so")
+}
+
+// A broker may refuse a position that it has: while a leader takes over, or
+// because it has come back by the time that somebody looks.
+func TestPositionThatIsRefusedAndIsThereIsReadOn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		ends int // answers that say that the log ends before the position
+	}{
+		{"it is there when it is looked for", 0},
+		{"the leader knows its end late", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newFake(t)
+			topic := b.topic(1)
+			cfg := b.config(topic)
+			cfg.Start.Earliest = true
+			b.produce(topic, 0, "0", "1")
+			s, _ := b.open(cfg)
+			collect(t, s, 2)
+			ended, looks := 0, make(chan struct{}, 100)
+			b.fake.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				b.fake.KeepControl()
+				asked := req.(*kmsg.ListOffsetsRequest)
+				if asked.Topics[0].Partitions[0].Timestamp != -1 {
+					return nil, nil, false
+				}
+				looks <- struct{}{}
+				if ended++; ended > c.ends {
+					return nil, nil, false
+				}
+				resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+				answer := kmsg.NewListOffsetsResponseTopic()
+				answer.Topic = topic
+				p := kmsg.NewListOffsetsResponseTopicPartition()
+				p.Offset = 1
+				answer.Partitions = append(answer.Partitions, p)
+				resp.Topics = append(resp.Topics, answer)
+				return resp, nil, true
+			})
+			b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Err: kerr.OffsetOutOfRange, Count: 1})
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			read := make(chan error, 1)
+			go func() {
+				_, err := s.Fetch(ctx, 1)
+				read <- err
+			}()
+			for range c.ends + 1 {
+				select {
+				case <-looks:
+				case err := <-read:
+					t.Fatal(err)
+				}
+			}
+			b.produce(topic, 0, "2")
+			require.NoError(t, <-read)
+		})
+	}
+}
+
+func TestAllPositionsThatAreLostAreNamed(t *testing.T) {
+	lose := func(b *broker, topic string) {
+		for p := range int32(3) {
+			b.produce(topic, p, "0", "1")
+		}
+		b.deleteRecords(topic, 0, 2)
+		b.deleteRecords(topic, 2, 2)
+	}
+	named := func(t *testing.T, err error, topic string) {
+		t.Helper()
+		f := fault(t, err)
+		require.Equal(t, "position_lost", f.Code)
+		require.Contains(t, f.Text, topic+"/0 stands at offset 0, but the broker has 2 to 2")
+		require.Contains(t, f.Text, topic+"/2 stands at offset 0, but the broker has 2 to 2")
+		require.NotContains(t, f.Text, topic+"/1")
+		require.Contains(t, f.Next, "--accept lost=earliest")
+	}
+	t.Run("at the start", func(t *testing.T) {
+		b := newBroker(t)
+		topic := b.topic(3)
+		cfg := b.config(topic)
+		s, _ := b.open(cfg)
+		closeSource(t, s)
+		lose(b, topic)
+		s, _ = b.source(cfg)
+		named(t, s.Open(t.Context()), topic)
+	})
+	t.Run("while reading", func(t *testing.T) {
+		b := newFake(t)
+		topic := b.topic(3)
+		s, _ := b.open(b.config(topic))
+		h := b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Err: kerr.NotLeaderForPartition, Count: -1})
+		require.NoError(t, h.Wait(t.Context(), 1), "the fetch under way is over")
+		lose(b, topic)
+		h.Remove()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		var err error
+		for err == nil {
+			_, err = s.Fetch(ctx, 100)
+		}
+		named(t, err, topic)
+	})
 }
 
 func TestTopicThatWasCreatedAnewEndsTheStream(t *testing.T) {

@@ -228,10 +228,60 @@ func (s *Source) wasAbsent(topic string) bool {
 	return was && !s.cfg.Start.Earliest && s.cfg.Start.Time.IsZero()
 }
 
-// explainOutOfRange ends the source with what the broker has in place of a
-// position that it refused.
+// explainOutOfRange looks at positions that the broker has refused, and ends the
+// source with what there is in place of those that are gone. A position that is in
+// range by now needs nothing: the client asks for it again and again. One beyond
+// the end may lie before it in a moment, since a leader that was just elected knows
+// late how far its followers are; it must be found there twice. What cannot be
+// looked at now is left to the next look.
 func (s *Source) explainOutOfRange() {
+	refused := s.refused()
+	if len(refused) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.life, lookTimeout)
+	defer cancel()
+	tps := make([]graphmill.TopicPartition, 0, len(refused))
+	for _, p := range refused {
+		tps = append(tps, p.TopicPartition)
+	}
+	firsts := listOffsets(ctx, s.cl, tps, firstOffset, readUncommitted)
+	lasts := listOffsets(ctx, s.cl, tps, lastOffset, readUncommitted)
+
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	var faults []*graphmill.Fault
+	for _, p := range refused {
+		own := s.owned[p.TopicPartition]
+		if own == nil || own.next != p.Offset {
+			continue // given up, or read on, meanwhile
+		}
+		first, ferr := firsts.at(p.TopicPartition)
+		last, lerr := lasts.at(p.TopicPartition)
+		switch {
+		case ferr != nil || lerr != nil:
+			s.outOfRange[p.TopicPartition] = struct{}{}
+		case p.Offset < first, p.Offset > last && own.beyond:
+			faults = append(faults, lost(&s.cfg, p, first, last))
+		case p.Offset > last:
+			own.beyond = true
+			s.outOfRange[p.TopicPartition] = struct{}{}
+		default:
+			own.beyond = false
+		}
+	}
+	switch {
+	case len(faults) > 0:
+		s.failLocked(together(&s.cfg, faults))
+	case len(s.outOfRange) > 0:
+		s.links.signal()
+	}
+}
+
+// refused takes the positions that the broker has refused since the last look.
+func (s *Source) refused() []graphmill.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var at []graphmill.Position
 	for tp := range s.outOfRange {
 		if own := s.owned[tp]; own != nil {
@@ -239,24 +289,6 @@ func (s *Source) explainOutOfRange() {
 		}
 		delete(s.outOfRange, tp)
 	}
-	s.mu.Unlock()
-	if len(at) == 0 {
-		return
-	}
 	graphmill.SortPositions(at)
-	ctx, cancel := context.WithTimeout(s.life, lookTimeout)
-	defer cancel()
-	tps := []graphmill.TopicPartition{at[0].TopicPartition}
-	first, ferr := listOffsets(ctx, s.cl, tps, firstOffset, readUncommitted).at(tps[0])
-	last, lerr := listOffsets(ctx, s.cl, tps, lastOffset, readUncommitted).at(tps[0])
-	if ferr == nil && lerr == nil {
-		s.fail(lost(&s.cfg, at[0], first, last))
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, p := range at {
-		s.outOfRange[p.TopicPartition] = struct{}{} // at the next look
-	}
-	s.links.signal()
+	return at
 }
