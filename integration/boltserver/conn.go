@@ -50,6 +50,7 @@ type result struct {
 	rows   [][]any
 	kind   string // of statement, where the hook has said it
 	cut    bool   // in place of an answer
+	raw    [][]byte
 	failed *Failure
 }
 
@@ -273,8 +274,20 @@ func (c *conn) obey(r Reply) (bool, error) {
 	switch {
 	case r.Cut == CutBefore:
 		return true, errCut
+	case r.Raw != nil:
+		return true, c.say(r.Raw)
 	case r.Failure != nil:
 		return true, c.refuse(*r.Failure)
 	}
 	return false, nil
+}
+
+// say sends messages as they are.
+func (c *conn) say(messages [][]byte) error {
+	for _, m := range messages {
+		if err := writeChunks(c.w, m); err != nil {
+			return err
+		}
+	}
+	return nil
 }

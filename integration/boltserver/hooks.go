@@ -37,6 +37,11 @@ type Reply struct {
 	// do. Of OnRun only.
 	LateFailure *Failure
 
+	// Raw are messages, as they are packed, in place of the answer to what was
+	// asked for, which is not done: what no database says. RawPull are those in
+	// place of the answer to the PULL of a RUN that succeeds; of OnRun only.
+	Raw, RawPull [][]byte
+
 	Cut Cut
 
 	// CutPull lets a RUN succeed, and cuts the connection when its result is

@@ -143,7 +143,7 @@ func (c *conn) run(m structure) error {
 		c.auto = tx
 	}
 	tx.Statements = append(tx.Statements, statement)
-	c.results = append(c.results, &result{rows: reply.Rows, kind: reply.Type, failed: reply.LateFailure, cut: reply.CutPull})
+	c.results = append(c.results, &result{rows: reply.Rows, kind: reply.Type, failed: reply.LateFailure, cut: reply.CutPull, raw: reply.RawPull})
 	if reply.Cut == CutAfter {
 		if c.auto != nil {
 			c.end(true)
@@ -173,6 +173,9 @@ func (c *conn) pull(m structure) error {
 	r := c.results[id]
 	if r.cut {
 		return errCut
+	}
+	if r.raw != nil {
+		return c.say(r.raw)
 	}
 	if r.failed != nil {
 		return c.refuse(*r.failed)

@@ -89,6 +89,11 @@ func writeMessage(w *bufio.Writer, tag byte, fields ...any) error {
 	if err != nil {
 		return err
 	}
+	return writeChunks(w, b)
+}
+
+// writeChunks writes a message that is packed.
+func writeChunks(w *bufio.Writer, b []byte) error {
 	for len(b) > 0 {
 		n := min(len(b), 0xffff)
 		var head [2]byte
@@ -97,6 +102,6 @@ func writeMessage(w *bufio.Writer, tag byte, fields ...any) error {
 		w.Write(b[:n])
 		b = b[n:]
 	}
-	_, err = w.Write([]byte{0, 0})
+	_, err := w.Write([]byte{0, 0})
 	return err
 }

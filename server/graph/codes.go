@@ -97,9 +97,9 @@ var (
 	faultTLS = setUp(codeTLS,
 		"TLS fails for good: a certificate of nobody known, for another name, or expired, or one of the two sides speaks no TLS. A handshake that ends without a reason is an outage.",
 		"check the scheme and the host name of --graph-uri against the server's certificate; +ssc takes any certificate")
-	faultIncompatible = setUp(codeIncompatible,
-		"What answers is no database, or one too old.",
-		"check that --graph-uri names the Bolt port of a database that speaks Bolt 4.2 or later")
+	faultIncompatible = losing(setUp(codeIncompatible,
+		"What answers is no database, or one too old, or its answers cannot be read.",
+		"check that --graph-uri names the Bolt port of a database that speaks Bolt 4.2 or later"))
 )
 
 // placed holds the codes that are known, without the vendor in front: all of

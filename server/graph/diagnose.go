@@ -81,10 +81,7 @@ func (s *Sink) ask(ctx context.Context, database, query string, params map[strin
 		_ = s.fault(ctx, stageReach, err, graphmill.WholeBatch) // noted: others shall not run into it
 		return nil
 	}
-	if !result.Next(reach) {
-		return nil
-	}
-	return result.Record().AsMap()
+	return first(reach, result)
 }
 
 func textOf(row map[string]any, column string) string {

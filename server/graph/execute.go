@@ -112,7 +112,7 @@ func (s *Sink) transact(ctx context.Context, p *plan, sends []send) (*failure, e
 	}
 	s.answered(reach)
 	for k := range sends {
-		result, err := tx.Run(reach, sends[k].query, sends[k].params)
+		result, err := run(reach, tx, &sends[k])
 		if err == nil {
 			_, err = s.consume(reach, result)
 		}
@@ -121,7 +121,7 @@ func (s *Sink) transact(ctx context.Context, p *plan, sends []send) (*failure, e
 			return &failure{at: stageRun, send: k, err: err}, named(s.fault(ctx, stageRun, err, first.Message), first)
 		}
 	}
-	if err := tx.Commit(reach); err != nil {
+	if err := commit(reach, tx); err != nil {
 		return &failure{at: stageCommit, err: err}, s.fault(ctx, stageCommit, err, graphmill.WholeBatch)
 	}
 	s.streams.setBookmarks(p.work.Stream, database, session.LastBookmarks())

@@ -45,7 +45,7 @@ func classify(target string, reached bool, at stage, err error, message int) *gr
 	var f fault
 	var text string
 	if e := find[*db.Neo4jError](causes); e != nil {
-		f, text = place(at, e), e.Code+": "+squeeze(e.Msg)
+		f, text = place(at, e), squeeze(e.Code+": "+e.Msg)
 	} else {
 		f, text = withoutCode(at, causes, reached), describe(target, err, causes)
 	}
@@ -82,7 +82,7 @@ func withoutCode(at stage, causes []error, reached bool) fault {
 	switch {
 	case usage && at == stageRun:
 		return faultMessage // a value that cannot be sent
-	case usage && at == stageReach, speaksNoBolt(causes):
+	case usage && at == stageReach, speaksNoBolt(causes), find[*unreadable](causes) != nil:
 		return faultIncompatible
 	case refusesTLS(causes, reached):
 		return faultTLS
@@ -148,7 +148,7 @@ func hasType(causes []error, name string) bool {
 // squeeze puts a database's message on one line and cuts it to a sane length.
 // Neo4j draws an arrow under the culprit, which means nothing on one line.
 func squeeze(s string) string {
-	return clip(strings.Join(strings.Fields(s), " "), 600)
+	return clip(strings.Join(strings.Fields(strings.ToValidUTF8(clip(s, 4000), "?")), " "), 600)
 }
 
 // clip cuts s to at most n bytes, at a character's border.

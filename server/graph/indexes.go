@@ -63,7 +63,8 @@ func (s *Sink) typedIndexes(ctx, reach context.Context, session neo4j.SessionWit
 	return found, nil
 }
 
-func readIndexes(ctx context.Context, session neo4j.SessionWithContext) (*typedIndexes, error) {
+func readIndexes(ctx context.Context, session neo4j.SessionWithContext) (_ *typedIndexes, err error) {
+	defer rescue(&err)
 	result, err := autocommit(ctx, session, showIndexes, nil)
 	if err != nil {
 		return nil, err

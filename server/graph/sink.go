@@ -327,14 +327,17 @@ func (s *Sink) session(ctx context.Context, database string, bookmarks neo4j.Boo
 // closeSession gives the connection back. What it reports is not news: a
 // transaction has ended before, or its connection is gone.
 func (s *Sink) closeSession(ctx context.Context, session neo4j.SessionWithContext) {
-	if err := session.Close(ctx); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout) // what cannot be read may leave it waiting
+	defer cancel()
+	if err := closed(ctx, session); err != nil {
 		s.log.Debug("close a session of the database", "error", err)
 	}
 }
 
 // autocommit runs a statement outside of a transaction.
-func autocommit(ctx context.Context, session neo4j.SessionWithContext, query string, params map[string]any, tx ...func(*neo4j.TransactionConfig)) (neo4j.ResultWithContext, error) {
-	result, err := session.Run(ctx, query, params, tx...)
+func autocommit(ctx context.Context, session neo4j.SessionWithContext, query string, params map[string]any, tx ...func(*neo4j.TransactionConfig)) (result neo4j.ResultWithContext, err error) {
+	defer rescue(&err)
+	result, err = session.Run(ctx, query, params, tx...)
 	if isLeftover(err) {
 		result, err = session.Run(ctx, query, params, tx...)
 	}
@@ -342,8 +345,9 @@ func autocommit(ctx context.Context, session neo4j.SessionWithContext, query str
 }
 
 // begin begins a transaction.
-func begin(ctx context.Context, session neo4j.SessionWithContext, tx ...func(*neo4j.TransactionConfig)) (neo4j.ExplicitTransaction, error) {
-	t, err := session.BeginTransaction(ctx, tx...)
+func begin(ctx context.Context, session neo4j.SessionWithContext, tx ...func(*neo4j.TransactionConfig)) (t neo4j.ExplicitTransaction, err error) {
+	defer rescue(&err)
+	t, err = session.BeginTransaction(ctx, tx...)
 	if isLeftover(err) {
 		t, err = session.BeginTransaction(ctx, tx...)
 	}
@@ -361,8 +365,9 @@ func isLeftover(err error) bool {
 // consume reads a result to its end, so that an error shows here and not at the
 // next call. The answer to PULL is on its way already: it costs no round trip,
 // unless there are more rows than fetchSize.
-func (s *Sink) consume(ctx context.Context, result neo4j.ResultWithContext) (neo4j.ResultSummary, error) {
-	summary, err := result.Consume(ctx)
+func (s *Sink) consume(ctx context.Context, result neo4j.ResultWithContext) (summary neo4j.ResultSummary, err error) {
+	defer rescue(&err)
+	summary, err = result.Consume(ctx)
 	if err != nil {
 		return nil, err
 	}
