@@ -41,6 +41,7 @@ type diskCache struct {
 	entries map[string]*cacheEntry // those that are sealed, by the names of their folders
 	size    int64                  // bytes of them
 	held    map[string]int         // how often, by name
+	over    bool                   // what is held alone is more than the bound, which has been told
 }
 
 // cacheEntry is what is known of a sealed entry.
@@ -284,6 +285,7 @@ func (c *diskCache) removeLocked(entry, why string) bool {
 // trim removes entries while there are too many. mu is held.
 func (c *diskCache) trim() {
 	if c.size <= c.most {
+		c.over = false
 		return
 	}
 	var idle []string
@@ -298,6 +300,11 @@ func (c *diskCache) trim() {
 			return
 		}
 		c.removeLocked(entry, fmt.Sprintf("the cache has more than %d bytes, and it was used last the longest ago", c.most))
+	}
+	if c.size > c.most && !c.over {
+		c.over = true
+		c.logger.Warn("the modules in use take more of the disk, compiled, than the cache may have: a restart compiles some of them again",
+			"bytes", c.size, "bound", c.most, "next_step", "raise the bound (--module-cache-size)")
 	}
 }
 

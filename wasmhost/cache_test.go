@@ -78,7 +78,7 @@ func TestTheCacheKeepsWithinItsSize(t *testing.T) {
 
 func TestWhatIsLoadedStaysInTheCache(t *testing.T) {
 	dir := t.TempDir()
-	h, _ := cacheOf(t, dir, sizeOfEntry)
+	h, log := cacheOf(t, dir, sizeOfEntry)
 	first, err := h.Load(t.Context(), numbered(1))
 	require.NoError(t, err)
 	second, err := h.Load(t.Context(), numbered(2))
@@ -86,6 +86,7 @@ func TestWhatIsLoadedStaysInTheCache(t *testing.T) {
 	require.Len(t, entriesOf(t, dir), 2, "a restart would have to compile them")
 	require.Equal(t, 1, compiles(t, h, dir, 3))
 	require.Len(t, entriesOf(t, dir), 2)
+	require.Equal(t, 1, strings.Count(log.String(), "--module-cache-size"), "told once")
 
 	require.NoError(t, first.Close(t.Context()))
 	require.Len(t, entriesOf(t, dir), 1, "the bound is kept again as soon as it can be")
