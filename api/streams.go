@@ -56,8 +56,10 @@ type Stream struct {
 
 // NewStream returns the JSON form of a stream.
 func NewStream(i server.StreamInfo) Stream {
+	definition := StreamDefinition(i.Spec.Redacted())
+	definition.Topics = orEmpty(definition.Topics) // not known of one that is broken
 	return Stream{
-		StreamDefinition: StreamDefinition(i.Spec.Redacted()),
+		StreamDefinition: definition,
 		Desired:          i.Desired,
 		State:            i.State,
 		Reason:           i.Reason,

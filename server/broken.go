@@ -36,7 +36,7 @@ func (s *Server) brokenInfo(b catalog.Broken, since time.Time) StreamInfo {
 // entryBroken is the answer to commands on such a stream, but for DROP.
 func (s *Server) entryBroken(b catalog.Broken) *graphmill.Error {
 	return &graphmill.Error{Kind: graphmill.KindConflict, Code: "entry_broken", Err: b.Err,
-		Text: fmt.Sprintf("the entry of stream %q in %s cannot be read; it is left as it is", b.Name, filepath.Join(s.cfg.DataDir, "catalog.db")),
+		Text: fmt.Sprintf("the entry of stream %q in %s cannot be read, and is left as it is", b.Name, filepath.Join(s.cfg.DataDir, "catalog.db")),
 		Next: "put the data directory back from a backup, or use the version of graphmill that wrote it; or give the stream up: graphmill stream drop " + b.Name}
 }
 
