@@ -98,7 +98,11 @@ func (r *run) execute(ctx context.Context, work graphmill.Work) (executed graphm
 	watched, end := context.WithCancel(ctx)
 	silent := false
 	var watching sync.WaitGroup
-	watching.Go(func() { silent = r.watchAnswers(watched, began) })
+	watching.Go(func() {
+		var defect error
+		defer r.catch(&defect) // it would end the server
+		silent = r.watchAnswers(watched, began)
+	})
 	defer func() {
 		end()
 		watching.Wait()
