@@ -41,8 +41,9 @@ type owner struct {
 	lost  int
 }
 
-func (o *owner) Waiting(*graphmill.Fault) {}
-func (o *owner) Recovered()               {}
+func (o *owner) Waiting(*graphmill.Fault)    {}
+func (o *owner) Recovered()                  {}
+func (o *owner) Absent([]graphmill.Position) {}
 
 func (o *owner) Assigned(positions []graphmill.Position) {
 	o.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -241,4 +242,30 @@ func TestAKillBeforeTheFirstMessageLosesNothingThoughTheCommitsExpire(t *testing
 			require.ElementsMatch(t, want, w.applied())
 		})
 	}
+}
+
+// A topic that does not exist yet is created, and written to, while the server is
+// restarted: it is read from its beginning all the same.
+func TestATopicThatIsCreatedWhileTheServerIsAwayIsReadFromItsBeginning(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(func(c *server.Config) { c.StartTimeout = 100 * time.Millisecond })
+	w.push(s)
+	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"later"}, Transform: "obedient", StartFrom: graphmill.StartLatest, BatchIntervalMS: 20}
+	_, err := s.CreateStream(t.Context(), spec, false)
+	require.NoError(t, err)
+	_, _ = s.StartStream(t.Context(), "s", server.StartRequest{}) // it waits
+	w.await(s, "it waits", func(st graphmill.StreamStatus) bool {
+		return st.Reason != nil && st.Reason.Code == "topic_absent" && len(st.Partitions) == 1
+	})
+	dir := w.killed()
+	w.close(s)
+
+	_, err = w.admin.CreateTopic(t.Context(), 2, 1, nil, "later")
+	require.NoError(t, err)
+	w.produceRecords(&kgo.Record{Topic: "later", Partition: 0, Value: []byte("a")}, &kgo.Record{Topic: "later", Partition: 1, Value: []byte("b")})
+	again := w.open(func(c *server.Config) { c.DataDir = dir })
+	w.await(again, "all is done", func(st graphmill.StreamStatus) bool {
+		return len(st.Partitions) == 2 && lag(st) == 0 && st.CurrentBatch == nil
+	})
+	require.ElementsMatch(t, []string{"a", "b"}, w.applied())
 }

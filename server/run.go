@@ -274,6 +274,15 @@ func (r *run) Waiting(f *graphmill.Fault) { r.observed.waiting(sourceSide, f) }
 // Recovered implements sources.Observer.
 func (r *run) Recovered() { r.observed.recovered(sourceSide) }
 
+// Absent implements sources.Observer. The catalog remembers it beyond this run.
+func (r *run) Absent(positions []graphmill.Position) {
+	r.saving.Lock()
+	defer r.saving.Unlock()
+	if err := r.st.srv.catalog.MergePositions(context.Background(), r.spec.Name, positions); err != nil {
+		r.st.news.warn("the catalog could not store that a topic is absent; if it is created while the stream is stopped, reading begins at START_FROM", "error", err)
+	}
+}
+
 // Assigned implements sources.Observer.
 func (r *run) Assigned(positions []graphmill.Position) {
 	r.held.assigned(positions)

@@ -52,6 +52,11 @@ type Observer interface {
 	// Recovered says that what Waiting told is over.
 	Recovered()
 
+	// Absent gives a position for a topic that does not exist and has none: what
+	// it will hold is later than the stream's start, so it is read from there,
+	// also by a source that is made after it was created and is given these.
+	Absent(positions []graphmill.Position)
+
 	// Assigned gives the settled positions from which new partitions will be
 	// read, before anything of them is fetched. It may be empty.
 	Assigned(positions []graphmill.Position)

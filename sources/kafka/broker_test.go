@@ -304,6 +304,7 @@ type observer struct {
 	waits     []*graphmill.Fault
 	waiting   *graphmill.Fault
 	recovered int
+	absent    []graphmill.Position
 	assigned  map[graphmill.TopicPartition]graphmill.Position
 	revoked   []graphmill.TopicPartition
 	lost      int
@@ -338,6 +339,13 @@ func (o *observer) Recovered() {
 	defer o.mu.Unlock()
 	o.recovered++
 	o.waiting = nil
+}
+
+func (o *observer) Absent(ps []graphmill.Position) {
+	defer o.enter()()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.absent = append(o.absent, ps...)
 }
 
 func (o *observer) Assigned(ps []graphmill.Position) {

@@ -92,6 +92,7 @@ type told struct{ lines []string }
 
 func (o *told) Waiting(f *graphmill.Fault)    { o.lines = append(o.lines, f.Code+" "+f.Text) }
 func (o *told) Recovered()                    { o.lines = append(o.lines, "recovered") }
+func (o *told) Absent([]graphmill.Position)   {}
 func (o *told) Assigned([]graphmill.Position) {}
 func (o *told) Revoked(context.Context, []graphmill.TopicPartition, bool) {
 }

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/graphmill/graphmill"
@@ -210,12 +211,22 @@ func (s *Source) noteAbsent(infos map[string]topicInfo, sure *graphmill.Fault) {
 	if sure == nil || sure.Code != codeTopicAbsent {
 		return
 	}
+	var begin []graphmill.Position
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for topic, info := range infos {
-		if info.absent() {
-			s.absent[topic] = struct{}{}
+		if _, noted := s.absent[topic]; noted || !info.absent() {
+			continue
 		}
+		s.absent[topic] = struct{}{}
+		known := slices.ContainsFunc(s.cfg.Known, func(k graphmill.Position) bool { return k.Topic == topic })
+		if !known && s.startsLatest() {
+			begin = append(begin, graphmill.Position{TopicPartition: graphmill.TopicPartition{Topic: topic}})
+		}
+	}
+	s.mu.Unlock()
+	if len(begin) > 0 {
+		graphmill.SortPositions(begin)
+		s.tell(func() { s.obs.Absent(begin) })
 	}
 }
 
@@ -225,8 +236,10 @@ func (s *Source) wasAbsent(topic string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, was := s.absent[topic]
-	return was && !s.cfg.Start.Earliest && s.cfg.Start.Time.IsZero()
+	return was && s.startsLatest()
 }
+
+func (s *Source) startsLatest() bool { return !s.cfg.Start.Earliest && s.cfg.Start.Time.IsZero() }
 
 // explainOutOfRange looks at positions that the broker has refused, and ends the
 // source with what there is in place of those that are gone. A position that is in
