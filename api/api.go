@@ -121,6 +121,7 @@ func (s *service) describe(mux chi.Router) {
 			Tags: []*huma.Tag{
 				{Name: "Modules", Description: "Uploaded transformations, in versions."},
 				{Name: "Streams", Description: "Definitions: source, batching, transformation, delivery."},
+				{Name: "Statements", Description: "The stream statements of Memgraph, and ours beside them."},
 				{Name: "Events", Description: "What happens to the streams, as it happens."},
 				{Name: "Probes", Description: "Whether the process lives and can work."},
 			},
@@ -137,6 +138,7 @@ func (s *service) describe(mux chi.Router) {
 	s.registerPatch()
 	s.registerOffsets()
 	s.registerCheck()
+	s.registerQuery()
 	s.registerEvents()
 	s.registerProbes()
 	s.completeSchemas()

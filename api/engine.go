@@ -28,12 +28,17 @@ type Engine interface {
 	DeleteModuleVersion(ctx context.Context, name string, version int) error
 	// ModuleUses returns the streams that use a module, sorted by name.
 	ModuleUses(ctx context.Context, name string) ([]server.ModuleUse, error)
+	// ModuleContent returns a version and its bytes; 0: the active one.
+	ModuleContent(ctx context.Context, name string, version int) (graphmill.Module, []byte, error)
+	// RecheckModules reads and loads the active version of a module again, as a
+	// start would; empty: of all.
+	RecheckModules(ctx context.Context, name string) error
 	// RunTransformation calls a transformation once and executes nothing.
 	RunTransformation(ctx context.Context, r server.RunRequest) (server.RunResult, error)
 
 	// CreateStream stores a definition. With check, an absent broker or topic
 	// refuses it.
-	CreateStream(ctx context.Context, spec graphmill.StreamSpec, check bool) (server.StreamInfo, error)
+	CreateStream(ctx context.Context, r server.CreateRequest) (server.StreamInfo, error)
 	// Streams returns every stream, sorted by name.
 	Streams(ctx context.Context) ([]server.StreamInfo, error)
 	Stream(ctx context.Context, name string) (server.StreamInfo, error)
@@ -49,6 +54,10 @@ type Engine interface {
 	SetStreamOffsets(ctx context.Context, name string, r server.SetOffsetsRequest) (graphmill.OffsetsInfo, error)
 	// StopStream returns once the batches under way are finished.
 	StopStream(ctx context.Context, name string) (server.StreamInfo, error)
+	// StartAll and StopAll tell every stream, sorted by name; one that fails does
+	// not keep the others.
+	StartAll(ctx context.Context) ([]server.Changed, error)
+	StopAll(ctx context.Context) ([]server.Changed, error)
 	// CheckStream reads beside the stream and executes nothing.
 	CheckStream(ctx context.Context, name string, r server.CheckRequest) ([]server.CheckBatch, error)
 	StreamStatus(ctx context.Context, name string) (graphmill.StreamStatus, error)

@@ -32,6 +32,14 @@ func requestID(ctx context.Context) string {
 	return ""
 }
 
+// caller returns the name of the token that let a request in; empty: there is none.
+func caller(ctx context.Context) string {
+	if r, ok := ctx.Value(requestKey{}).(*request); ok {
+		return r.owner
+	}
+	return ""
+}
+
 // identify gives every request an id of its own, in the answer and the log,
 // and logs what became of it.
 func (s *service) identify(next http.Handler) http.Handler {

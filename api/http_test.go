@@ -354,17 +354,11 @@ func TestRunAndCheckShowValuesExactly(t *testing.T) {
 
 func TestStartAllTellsOfEach(t *testing.T) {
 	base := serve(t, &stub{
-		list: func() ([]server.StreamInfo, error) {
-			return []server.StreamInfo{
-				{Spec: graphmill.StreamSpec{Name: "a"}, State: graphmill.StateStopped},
-				{Spec: graphmill.StreamSpec{Name: "b"}, State: graphmill.StateStopped},
+		all: func() ([]server.Changed, error) {
+			return []server.Changed{
+				{StreamInfo: server.StreamInfo{Spec: graphmill.StreamSpec{Name: "a"}, State: graphmill.StateStopped}, Err: graphmill.Conflict("group_in_use", "the group is in use")},
+				{StreamInfo: server.StreamInfo{Spec: graphmill.StreamSpec{Name: "b"}, State: graphmill.StateRunning}},
 			}, nil
-		},
-		stream: func(name string) (server.StreamInfo, error) {
-			if name == "a" {
-				return server.StreamInfo{}, graphmill.Conflict("group_in_use", "the group is in use")
-			}
-			return server.StreamInfo{State: graphmill.StateRunning}, nil
 		},
 	}, api.Config{})
 	status, _, body := send(t, base, request{method: "POST", path: "/api/v1/streams:start"})

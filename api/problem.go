@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/validation"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/api/statement"
 )
 
 const problemType = "application/problem+json"
@@ -31,7 +32,15 @@ type Problem struct {
 	Field     string       `json:"field,omitempty" doc:"The field or parameter that is wrong."`
 	NextStep  string       `json:"next_step,omitempty" doc:"What to do about it, a sentence or a command."`
 	Errors    []FieldError `json:"errors,omitempty" doc:"Fields that are wrong, where they are more than one; 20 at most."`
+	Position  *Place       `json:"position,omitempty" doc:"Where a statement is wrong."`
 	RequestID string       `json:"request_id,omitempty" doc:"Finds the request in the server's log."`
+}
+
+// Place is where in a statement something is.
+type Place struct {
+	Line   int `json:"line" doc:"The line, from 1."`
+	Column int `json:"column" doc:"The character of the line, from 1."`
+	Length int `json:"length" doc:"How many characters are wrong."`
 }
 
 // Bounds of what an answer repeats of a request.
@@ -94,6 +103,7 @@ func problemOf(err error) *Problem {
 		p *Problem
 		e *graphmill.Error
 		f *graphmill.Fault
+		w *statement.Error
 	)
 	switch {
 	case errors.As(err, &p):
@@ -102,6 +112,8 @@ func problemOf(err error) *Problem {
 		p = newProblem(http.StatusInsufficientStorage, "storage_full", "what was asked could not be stored: the disk of the server's data directory is full")
 		p.NextStep = "make room on it, and try again"
 		return p
+	case errors.As(err, &w):
+		return statementProblem(w)
 	case errors.As(err, &e):
 		status, known := kindStatus[e.Kind]
 		if !known || status == http.StatusInternalServerError {

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"golang.org/x/sync/errgroup"
-
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/server"
 )
@@ -51,6 +49,7 @@ type Stream struct {
 	State     graphmill.State   `json:"state" doc:"What it does: stopped, starting, running, draining, waiting, failed, or broken where its stored definition cannot be read."`
 	Reason    *graphmill.Reason `json:"reason,omitempty" doc:"Why it is waiting, has failed or is broken, or cannot be started."`
 	CreatedAt time.Time         `json:"created_at,omitzero" doc:"When it was created; absent where that is not known."`
+	Owner     string            `json:"owner,omitempty" doc:"The name of the token by which it was created; absent where that has none."`
 	Warnings  []string          `json:"warnings,omitempty" doc:"What will not work as it is, such as a module that is not there yet. Told by the creation."`
 }
 
@@ -64,6 +63,7 @@ func NewStream(i server.StreamInfo) Stream {
 		State:            i.State,
 		Reason:           i.Reason,
 		CreatedAt:        i.CreatedAt,
+		Owner:            i.Owner,
 		Warnings:         i.Warnings,
 	}
 }
@@ -113,9 +113,6 @@ type ChangedStream struct {
 	Error *Problem        `json:"error,omitempty" doc:"Why it could not be started or stopped."`
 }
 
-// maxAtOnce is how many streams are started or stopped at once.
-const maxAtOnce = 16
-
 type (
 	streamInput struct {
 		Name string `path:"name" doc:"The name of the stream."`
@@ -163,17 +160,16 @@ func (s *service) registerStreams() {
 		Summary:     "Start all streams",
 		Description: "Streams that run already are left as they are. The answer tells of each; one that fails does not keep the others.",
 	}, func(ctx context.Context, _ *allInput) (*changedOutput, error) {
-		return s.changeAll(ctx, graphmill.StateRunning, func(ctx context.Context, name string) (server.StreamInfo, error) {
-			r, err := s.engine.StartStream(ctx, name, server.StartRequest{})
-			return r.StreamInfo, err
-		})
+		all, err := s.engine.StartAll(ctx)
+		return s.changedAll(ctx, all, err)
 	})
 	register(s, huma.Operation{
 		OperationID: "stopStreams", Method: http.MethodPost, Path: all + ":stop", Tags: tags,
 		Summary:     "Stop all streams",
 		Description: "Streams that are stopped already, or broken, are left as they are. The answer tells of each; one that fails does not keep the others.",
 	}, func(ctx context.Context, _ *allInput) (*changedOutput, error) {
-		return s.changeAll(ctx, graphmill.StateStopped, s.engine.StopStream)
+		all, err := s.engine.StopAll(ctx)
+		return s.changedAll(ctx, all, err)
 	})
 	register(s, huma.Operation{
 		OperationID: "showStream", Method: http.MethodGet, Path: one, Tags: tags,
@@ -209,7 +205,7 @@ func (s *service) registerStreams() {
 
 func (s *service) createStream(ctx context.Context, in *createInput) (*createOutput, error) {
 	check := in.Body.Check == nil || *in.Body.Check
-	info, err := s.engine.CreateStream(ctx, graphmill.StreamSpec(in.Body.StreamDefinition), check)
+	info, err := s.engine.CreateStream(ctx, server.CreateRequest{Spec: graphmill.StreamSpec(in.Body.StreamDefinition), Check: check, Owner: caller(ctx)})
 	if err != nil {
 		return nil, err
 	}
@@ -270,42 +266,19 @@ func (s *service) onStream(ctx context.Context, name string, do func(context.Con
 	return &streamOutput{Body: NewStream(info)}, nil
 }
 
-// inState are the codes that tell that a stream is already in a state.
-var inState = map[graphmill.State]string{graphmill.StateRunning: "already_running", graphmill.StateStopped: "already_stopped"}
-
-// changeAll brings every stream into a state, several at once, since each may
-// wait for its broker or its batches. One that is in it already is no error.
-func (s *service) changeAll(ctx context.Context, state graphmill.State, do func(context.Context, string) (server.StreamInfo, error)) (*changedOutput, error) {
-	infos, err := s.engine.Streams(ctx)
+// changedAll tells what became of each stream when all were started or stopped.
+func (s *service) changedAll(ctx context.Context, all []server.Changed, err error) (*changedOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &changedOutput{Body: Changed{Streams: make([]ChangedStream, len(infos))}}
-	var work errgroup.Group
-	work.SetLimit(maxAtOnce)
-	for n, i := range infos {
-		work.Go(func() error {
-			c := ChangedStream{Name: i.Spec.Name, State: i.State}
-			if i.State == graphmill.StateBroken && state == graphmill.StateStopped { // it does not run
-				out.Body.Streams[n] = c
-				return nil
-			}
-			now, err := do(ctx, i.Spec.Name)
-			switch {
-			case err == nil:
-				c.State = now.State
-			case problemOf(err).Code == inState[state]:
-				if now, err := s.engine.Stream(ctx, i.Spec.Name); err == nil {
-					c.State = now.State
-				}
-			default:
-				c.Error = s.problem(ctx, err)
-			}
-			out.Body.Streams[n] = c
-			return nil
-		})
+	out := &changedOutput{Body: Changed{Streams: make([]ChangedStream, len(all))}}
+	for i, c := range all {
+		out.Body.Streams[i] = ChangedStream{Name: c.Spec.Name, State: c.State}
+		if c.Err != nil {
+			out.Body.Streams[i].Error = s.problem(ctx, c.Err)
+		}
 	}
-	return out, work.Wait()
+	return out, nil
 }
 
 func (s *service) deleteStream(ctx context.Context, in *streamInput) (*struct{}, error) {

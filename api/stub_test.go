@@ -29,6 +29,7 @@ type stub struct {
 	stream func(name string) (server.StreamInfo, error)
 	list   func() ([]server.StreamInfo, error)
 	check  func(string, server.CheckRequest) ([]server.CheckBatch, error)
+	all    func() ([]server.Changed, error)
 	ready  error
 	hub    *events.Hub
 }
@@ -41,8 +42,8 @@ func (s *stub) RunTransformation(_ context.Context, r server.RunRequest) (server
 	return s.run(r)
 }
 
-func (s *stub) CreateStream(_ context.Context, spec graphmill.StreamSpec, check bool) (server.StreamInfo, error) {
-	return s.create(spec, check)
+func (s *stub) CreateStream(_ context.Context, r server.CreateRequest) (server.StreamInfo, error) {
+	return s.create(r.Spec, r.Check)
 }
 
 func (s *stub) Stream(_ context.Context, name string) (server.StreamInfo, error) {
@@ -55,6 +56,8 @@ func (s *stub) StartStream(_ context.Context, name string, _ server.StartRequest
 }
 
 func (s *stub) Streams(context.Context) ([]server.StreamInfo, error) { return s.list() }
+
+func (s *stub) StartAll(context.Context) ([]server.Changed, error) { return s.all() }
 
 func (s *stub) CheckStream(_ context.Context, name string, r server.CheckRequest) ([]server.CheckBatch, error) {
 	return s.check(name, r)

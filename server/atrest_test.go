@@ -102,7 +102,7 @@ func TestTheStatusDoesNotTryAWrongPasswordAgainAndAgain(t *testing.T) {
 	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "obedient", BootstrapServers: broker.ListenAddrs(),
 		Configs:     map[string]string{"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "me"},
 		Credentials: map[string]string{"sasl.password": "wrong"}}
-	_, err = s.CreateStream(t.Context(), spec, false)
+	_, err = s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: false})
 	require.NoError(t, err)
 	logins.Store(0)
 	for range 20 {

@@ -53,7 +53,7 @@ func TestAStreamWhoseKeyIsLostHasFailedUntilTheKeyIsBack(t *testing.T) {
 	_, err = s.CheckStream(t.Context(), "s", server.CheckRequest{BatchLimit: 1, Timeout: prompt, From: graphmill.StartEarliest})
 	requireCode(t, err, "secret_key")
 	spec := graphmill.StreamSpec{Name: "other", Topics: []string{"topic"}, Transform: "obedient", Credentials: map[string]string{"client.id": "me"}}
-	_, err = s.CreateStream(t.Context(), spec, false)
+	_, err = s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: false})
 	requireCode(t, err, "secret_key")
 	require.NoFileExists(t, key, "another key would hide that one is lost")
 
@@ -123,7 +123,7 @@ func TestCase40ABrokenEntryIsShownAndCanBeDropped(t *testing.T) {
 			w := newWorld(t, 1, boltserver.Options{})
 			s := w.open(nil)
 			w.push(s)
-			_, err := s.CreateStream(t.Context(), graphmill.StreamSpec{Name: "sound", Topics: []string{"topic"}, Transform: "obedient"}, true)
+			_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: graphmill.StreamSpec{Name: "sound", Topics: []string{"topic"}, Transform: "obedient"}, Check: true})
 			require.NoError(t, err)
 			w.close(s)
 			w.damage("s", c.entry)
@@ -148,7 +148,7 @@ func TestCase40ABrokenEntryIsShownAndCanBeDropped(t *testing.T) {
 			requireCode(t, stop(s)(), "entry_broken")
 			_, err = s.PatchStream(t.Context(), "s", server.PatchRequest{Patch: json.RawMessage(`{}`)})
 			requireCode(t, err, "entry_broken")
-			_, err = s.CreateStream(t.Context(), graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "obedient"}, true)
+			_, err = s.CreateStream(t.Context(), server.CreateRequest{Spec: graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "obedient"}, Check: true})
 			requireCode(t, err, "entry_broken")
 
 			require.NoError(t, s.DeleteStream(t.Context(), "s"))

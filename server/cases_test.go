@@ -147,10 +147,10 @@ func TestCase20TwoLanesThatMergeInOppositeOrderAreBothApplied(t *testing.T) {
 	w.seedTopic("one", "x", "y")
 	w.seedTopic("two", "y", "x")
 	for _, name := range []string{"one", "two"} {
-		_, err := s.CreateStream(t.Context(), graphmill.StreamSpec{
+		_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: graphmill.StreamSpec{
 			Name: name, Topics: []string{name}, Transform: "obedient", StartFrom: graphmill.StartEarliest,
 			Database: name, BatchSize: 2, BatchIntervalMS: 60_000, Coalesce: graphmill.CoalesceOff,
-		}, true)
+		}, Check: true})
 		require.NoError(t, err)
 		_, err = s.StartStream(t.Context(), name, server.StartRequest{})
 		require.NoError(t, err)

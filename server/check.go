@@ -31,7 +31,8 @@ const maxCheckBytes = 64 << 20
 // Errors: KindTimeout (check_timeout) where no message came; KindInvalid
 // (transformation_failed) where the transformation fails as a whole;
 // KindUnavailable while the broker or a topic is not there; KindConflict where
-// the stream could not start either.
+// the stream could not start either, and already_running where the check wants the
+// stream alone.
 func (s *Server) CheckStream(ctx context.Context, name string, r CheckRequest) ([]CheckBatch, error) {
 	if err := r.validate(); err != nil {
 		return nil, err
@@ -40,12 +41,19 @@ func (s *Server) CheckStream(ctx context.Context, name string, r CheckRequest) (
 	if err != nil {
 		return nil, err
 	}
+	ctx, stop := within(ctx, s.life)
+	defer stop()
+	if r.Alone {
+		release, err := st.alone(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer release()
+	}
 	spec, err := st.definition(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := within(ctx, s.life)
-	defer stop()
 	limited, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	batches, err := s.check(limited, spec, r)
@@ -91,6 +99,36 @@ func (s *Server) wouldRefuse(spec graphmill.StreamSpec, out graphmill.Output) []
 		}
 	}
 	return failures
+}
+
+// alone keeps other commands from the stream while a check is under way. It waits
+// for those that are; a stream that runs, or is being checked so, refuses it.
+func (st *stream) alone(ctx context.Context) (release func(), err error) {
+	st.mu.Lock()
+	refused := st.run != nil || st.checked
+	st.mu.Unlock()
+	if refused {
+		return nil, st.occupied()
+	}
+	unlock, err := st.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if st.active() {
+		unlock()
+		return nil, alreadyRunning(st.name())
+	}
+	st.setChecked(true)
+	return func() {
+		st.setChecked(false)
+		unlock()
+	}, nil
+}
+
+func (st *stream) setChecked(checked bool) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.checked = checked
 }
 
 func (r CheckRequest) validate() error {

@@ -19,7 +19,7 @@ import (
 func created(w *world, s *server.Server, name string, check bool, change func(*graphmill.StreamSpec)) (server.StreamInfo, error) {
 	spec := graphmill.StreamSpec{Name: name, Topics: []string{"topic"}, Transform: "obedient", ConsumerGroup: name}
 	change(&spec)
-	return s.CreateStream(w.t.Context(), spec, check)
+	return s.CreateStream(w.t.Context(), server.CreateRequest{Spec: spec, Check: check})
 }
 
 func TestCreateTellsWhatOfConfigsHasNoEffect(t *testing.T) {

@@ -18,7 +18,8 @@ import (
 // Errors: KindInvalid with the field; KindConflict (stream_exists,
 // secret_not_found, or what the broker refuses: auth, forbidden, tls_authority);
 // KindUnavailable (broker_unreachable, topic_absent).
-func (s *Server) CreateStream(ctx context.Context, spec graphmill.StreamSpec, check bool) (StreamInfo, error) {
+func (s *Server) CreateStream(ctx context.Context, r CreateRequest) (StreamInfo, error) {
+	spec := r.Spec
 	told := spec.StartFrom
 	if told == "" {
 		spec.StartFrom = kafka.StartFrom(spec.Configs, spec.Credentials)
@@ -30,7 +31,7 @@ func (s *Server) CreateStream(ctx context.Context, spec graphmill.StreamSpec, ch
 	if len(s.brokers(spec)) == 0 {
 		return StreamInfo{}, noBroker()
 	}
-	notes, err := s.clientNotes(spec, told, check)
+	notes, err := s.clientNotes(spec, told, r.Check)
 	if err != nil {
 		return StreamInfo{}, err
 	}
@@ -40,16 +41,16 @@ func (s *Server) CreateStream(ctx context.Context, spec graphmill.StreamSpec, ch
 	if _, err := s.stream(spec.Name); graphmill.KindOf(err) != graphmill.KindNotFound {
 		return StreamInfo{}, cmp.Or(err, error(streamExists(spec.Name)))
 	}
-	if check {
+	if r.Check {
 		if err := s.probe(ctx, spec); err != nil {
 			return StreamInfo{}, err
 		}
 	}
 	warnings := append(notes, s.warnings(ctx, spec)...)
-	if check {
+	if r.Check {
 		warnings = append(warnings, s.groupWarnings(ctx, spec)...)
 	}
-	st, err := s.define(ctx, spec)
+	st, err := s.define(ctx, spec, r.Owner)
 	if err != nil {
 		return StreamInfo{}, err
 	}
@@ -60,10 +61,10 @@ func (s *Server) CreateStream(ctx context.Context, spec graphmill.StreamSpec, ch
 }
 
 // define stores a new stream and adds it to the list.
-func (s *Server) define(ctx context.Context, spec graphmill.StreamSpec) (*stream, error) {
+func (s *Server) define(ctx context.Context, spec graphmill.StreamSpec, owner string) (*stream, error) {
 	s.defining.Lock()
 	defer s.defining.Unlock()
-	rec, err := s.catalog.CreateStream(ctx, catalog.Stream{Spec: spec, Desired: graphmill.StateStopped, CreatedAt: now()})
+	rec, err := s.catalog.CreateStream(ctx, catalog.Stream{Spec: spec, Desired: graphmill.StateStopped, CreatedAt: now(), Owner: owner})
 	if err != nil {
 		return nil, err
 	}

@@ -251,7 +251,7 @@ func TestATopicThatIsCreatedWhileTheServerIsAwayIsReadFromItsBeginning(t *testin
 	s := w.open(func(c *server.Config) { c.StartTimeout = 100 * time.Millisecond })
 	w.push(s)
 	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"later"}, Transform: "obedient", StartFrom: graphmill.StartLatest, BatchIntervalMS: 20}
-	_, err := s.CreateStream(t.Context(), spec, false)
+	_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: false})
 	require.NoError(t, err)
 	_, _ = s.StartStream(t.Context(), "s", server.StartRequest{}) // it waits
 	w.await(s, "it waits", func(st graphmill.StreamStatus) bool {

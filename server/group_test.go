@@ -22,7 +22,7 @@ func TestStreamsOfOneGroupAndTopicDoNotRunTogether(t *testing.T) {
 	s := w.open(nil)
 	w.push(s)
 	w.create(s, nil)
-	info, err := s.CreateStream(t.Context(), graphmill.StreamSpec{Name: "twin", Topics: []string{"topic"}, Transform: "obedient", ConsumerGroup: "graphmill.s"}, true)
+	info, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: graphmill.StreamSpec{Name: "twin", Topics: []string{"topic"}, Transform: "obedient", ConsumerGroup: "graphmill.s"}, Check: true})
 	require.NoError(t, err)
 	require.Len(t, info.Warnings, 1)
 	require.Contains(t, info.Warnings[0], `"graphmill.s"`)

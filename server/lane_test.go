@@ -329,7 +329,7 @@ func TestLimitsThatNoInstanceCanHaveAreRefusedAtOnce(t *testing.T) {
 	} {
 		spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "obedient"}
 		c.change(&spec)
-		_, err := s.CreateStream(t.Context(), spec, false)
+		_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: false})
 		require.Equal(t, c.field, requireCode(t, err, "invalid").Field)
 	}
 }

@@ -61,7 +61,7 @@ func waitingForTopic(t *testing.T) (*world, *server.Server, <-chan error) {
 	s := w.open(func(c *server.Config) { c.StartTimeout, c.DrainTimeout = time.Hour, time.Hour })
 	w.push(s)
 	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"absent"}, Transform: "obedient"}
-	_, err := s.CreateStream(t.Context(), spec, false)
+	_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: false})
 	require.NoError(t, err)
 	started := begun(start(s))
 	w.awaitState(s, graphmill.StateWaiting)
@@ -259,12 +259,12 @@ func TestOneNameCreatedAndDroppedByMany(t *testing.T) {
 	for range 20 {
 		var wg sync.WaitGroup
 		for range 4 {
-			wg.Go(func() { _, _ = s.CreateStream(context.Background(), spec, false) })
+			wg.Go(func() { _, _ = s.CreateStream(context.Background(), server.CreateRequest{Spec: spec, Check: false}) })
 			wg.Go(func() { _ = s.DeleteStream(context.Background(), "s") })
 		}
 		wg.Wait()
 		_ = s.DeleteStream(t.Context(), "s")
-		_, err := s.CreateStream(t.Context(), spec, false)
+		_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: false})
 		require.NoError(t, err, "the list and the catalog agree that it is gone")
 		require.NoError(t, s.DeleteStream(t.Context(), "s"))
 	}
@@ -284,7 +284,7 @@ func TestTwinsStartedAtTheSameMoment(t *testing.T) {
 			}
 			w.create(s, nil)
 			twin := graphmill.StreamSpec{Name: "twin", Topics: []string{"topic"}, Transform: "obedient", ConsumerGroup: "graphmill.s", BootstrapServers: brokers}
-			info, err := s.CreateStream(t.Context(), twin, true)
+			info, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: twin, Check: true})
 			require.NoError(t, err)
 			require.Len(t, info.Warnings, 1)
 			for range 10 {

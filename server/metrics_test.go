@@ -238,7 +238,7 @@ func BenchmarkScrape(b *testing.B) {
 	require.NoError(b, err)
 	defer s.Close(context.Background())
 	for i := range 200 {
-		_, err := s.CreateStream(b.Context(), graphmill.StreamSpec{Name: fmt.Sprintf("s%d", i), Topics: []string{"t"}, Transform: "m"}, false)
+		_, err := s.CreateStream(b.Context(), server.CreateRequest{Spec: graphmill.StreamSpec{Name: fmt.Sprintf("s%d", i), Topics: []string{"t"}, Transform: "m"}, Check: false})
 		require.NoError(b, err)
 	}
 	for b.Loop() {

@@ -238,7 +238,7 @@ func TestRemovingAModuleRacesWithAllElse(t *testing.T) {
 	})
 	repeat(func(i int) {
 		spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "obedient", StartFrom: graphmill.StartEarliest, BatchIntervalMS: 5}
-		_, err := s.CreateStream(ctx, spec, false)
+		_, err := s.CreateStream(ctx, server.CreateRequest{Spec: spec, Check: false})
 		expected(t, err)
 		_, err = s.StartStream(ctx, "s", server.StartRequest{})
 		expected(t, err, "module_not_found")

@@ -158,7 +158,7 @@ func TestCreationTellsWhereAGroupHasPositionsAlready(t *testing.T) {
 	w.awaitAcknowledged(s, 2)
 	require.NoError(t, s.DeleteStream(t.Context(), "s"))
 	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "obedient.absent", StartFrom: graphmill.StartEarliest}
-	info, err := s.CreateStream(t.Context(), spec, true)
+	info, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: true})
 	require.NoError(t, err)
 	require.Len(t, info.Warnings, 2)
 	require.Contains(t, info.Warnings[0], "it has: loop, transform", "a wrong function is told with what there is")

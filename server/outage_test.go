@@ -63,7 +63,7 @@ func TestStopAcknowledgesAlthoughATopicIsAbsent(t *testing.T) {
 	s := w.open(nil)
 	w.push(s)
 	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic", "absent"}, Transform: "obedient", StartFrom: graphmill.StartEarliest, BatchIntervalMS: 20}
-	_, err := s.CreateStream(t.Context(), spec, false)
+	_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: false})
 	require.NoError(t, err)
 	w.produce("a")
 	w.start(s)
@@ -111,7 +111,7 @@ func crowd(t *testing.T, n int, database func(i int) string, opts boltserver.Opt
 	for i := range names {
 		names[i] = fmt.Sprintf("s%d", i)
 		spec := graphmill.StreamSpec{Name: names[i], Topics: []string{"topic"}, Transform: "obedient", StartFrom: graphmill.StartEarliest, BatchIntervalMS: 20, Database: database(i)}
-		_, err := s.CreateStream(t.Context(), spec, false)
+		_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: false})
 		require.NoError(t, err)
 	}
 	return w, s, names

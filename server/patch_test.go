@@ -241,7 +241,7 @@ func TestARefusedPatchLeavesTheStreamRunning(t *testing.T) {
 	w.create(s, nil)
 	w.start(s)
 	twin := graphmill.StreamSpec{Name: "twin", Topics: []string{"second"}, Transform: "obedient", ConsumerGroup: "graphmill.s"}
-	_, err := s.CreateStream(t.Context(), twin, true)
+	_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: twin, Check: true})
 	require.NoError(t, err)
 	_, err = s.StartStream(t.Context(), "twin", server.StartRequest{})
 	require.NoError(t, err)
@@ -296,7 +296,7 @@ func TestSettingsThatTheTransformationRefusesAreToldByCreate(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	s := w.open(nil)
 	w.pushAs(s, "refusing", refusing())
-	info, err := s.CreateStream(t.Context(), graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "refusing"}, true)
+	info, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "refusing"}, Check: true})
 	require.NoError(t, err)
 	require.Len(t, info.Warnings, 1)
 	require.Contains(t, info.Warnings[0], "cannot be used yet: SETTINGS are not known; correct SETTINGS: graphmill stream edit s --setting")

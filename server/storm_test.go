@@ -22,9 +22,9 @@ func TestAStormOfCommandsLeavesWhatWasAskedForLast(t *testing.T) {
 	w.push(s)
 	names := []string{"s0", "s1", "s2", "s3", "s4"}
 	create := func(name string) error {
-		_, err := s.CreateStream(context.Background(), graphmill.StreamSpec{
+		_, err := s.CreateStream(context.Background(), server.CreateRequest{Spec: graphmill.StreamSpec{
 			Name: name, Topics: []string{"topic"}, Transform: "obedient", StartFrom: graphmill.StartEarliest, BatchSize: 3, BatchIntervalMS: 5,
-		}, rand.IntN(2) == 0)
+		}, Check: rand.IntN(2) == 0})
 		return err
 	}
 	for _, name := range names {

@@ -41,6 +41,7 @@ type stream struct {
 	locked  *graphmill.Reason // why it cannot run, where secrets of rec are locked
 	run     *run              // under way, until its end is stored; nil: none
 	between bool              // a run has ended, and another is to go on for it with a changed definition
+	checked bool              // a check that wants the stream alone is under way; it holds command
 	last    *observed         // of the run that ended last
 	dropped bool
 }
@@ -103,6 +104,36 @@ func (st *stream) begin(ctx context.Context) (unlock func(), err error) {
 	}
 	unlock()
 	return nil, err
+}
+
+// beginAtOnce is begin for a command that does not wait for another.
+func (st *stream) beginAtOnce(ctx context.Context) (unlock func(), err error) {
+	select {
+	case st.command <- struct{}{}:
+		<-st.command
+		return st.begin(ctx)
+	default:
+		return nil, st.occupied()
+	}
+}
+
+// occupied is why a command that does not wait is refused.
+func (st *stream) occupied() error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	name := st.rec.Spec.Name
+	if st.checked || st.run != nil {
+		e := alreadyRunning(name)
+		if st.checked {
+			e.Text += ": it is being checked"
+		}
+		return e
+	}
+	return graphmill.Conflict("stream_busy", "another command on stream %q is under way", name)
+}
+
+func alreadyRunning(name string) *graphmill.Error {
+	return graphmill.Conflict(codeAlreadyRunning, "stream %q is already running", name)
 }
 
 func streamNotFound(name string) *graphmill.Error {
@@ -211,13 +242,17 @@ func (st *stream) successor(ctx context.Context, r *run) *run {
 // startRun begins a run, unless one is under way. With a limit of batches it is
 // not what is desired of the stream.
 func (st *stream) startRun(ctx context.Context, req StartRequest) (*run, error) {
-	unlock, err := st.begin(ctx)
+	begin := st.begin
+	if req.AtOnce {
+		begin = st.beginAtOnce
+	}
+	unlock, err := begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	if st.current() != nil {
-		return nil, graphmill.Conflict("already_running", "stream %q is already running", st.name())
+		return nil, alreadyRunning(st.name())
 	}
 	spec, err := st.definition(ctx)
 	if err != nil {
@@ -315,7 +350,7 @@ func (st *stream) stop(ctx context.Context) error {
 	defer unlock()
 	rec, r := st.record(), st.current()
 	if r == nil && rec.Desired == graphmill.StateStopped {
-		return graphmill.Conflict("already_stopped", "stream %q is already stopped", rec.Spec.Name)
+		return graphmill.Conflict(codeAlreadyStopped, "stream %q is already stopped", rec.Spec.Name)
 	}
 	notStored := st.update(func(rec *catalog.Stream) {
 		rec.Desired = graphmill.StateStopped
@@ -414,6 +449,8 @@ func (st *stream) info() StreamInfo {
 		Desired:   st.rec.Desired,
 		State:     state,
 		Reason:    reason,
+		Owner:     st.rec.Owner,
+		Busy:      st.checked,
 	}
 }
 

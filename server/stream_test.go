@@ -364,20 +364,20 @@ func TestCreateLooksForBrokerAndTopic(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	s := w.open(nil)
 	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic", "absent"}, Transform: "obedient"}
-	_, err := s.CreateStream(t.Context(), spec, true)
+	_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: true})
 	e := requireCode(t, err, "topic_absent")
 	require.Equal(t, graphmill.KindUnavailable, e.Kind)
 	require.Contains(t, e.Text, "absent")
 	require.Contains(t, e.Next, "--no-check")
 
 	spec.BootstrapServers = []string{"127.0.0.1:1"}
-	_, err = s.CreateStream(t.Context(), spec, true)
+	_, err = s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: true})
 	requireCode(t, err, "broker_unreachable")
-	info, err := s.CreateStream(t.Context(), spec, false)
+	info, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: false})
 	require.NoError(t, err)
 	require.Len(t, info.Warnings, 1, "the module is not there yet")
 	require.Contains(t, info.Warnings[0], `no module "obedient"`)
-	_, err = s.CreateStream(t.Context(), spec, false)
+	_, err = s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: false})
 	requireCode(t, err, "stream_exists")
 }
 
@@ -385,7 +385,7 @@ func TestCase34ATopicThatComesLaterIsWaitedForAndReadFromItsBeginning(t *testing
 	w := newWorld(t, 1, boltserver.Options{})
 	s := w.open(func(c *server.Config) { c.StartTimeout = 50 * time.Millisecond })
 	w.push(s)
-	_, err := s.CreateStream(t.Context(), graphmill.StreamSpec{Name: "s", Topics: []string{"later"}, Transform: "obedient", BatchIntervalMS: 20}, false)
+	_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: graphmill.StreamSpec{Name: "s", Topics: []string{"later"}, Transform: "obedient", BatchIntervalMS: 20}, Check: false})
 	require.NoError(t, err)
 	w.start(s)
 	st := w.awaitState(s, graphmill.StateWaiting)

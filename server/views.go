@@ -52,11 +52,23 @@ type RunResult struct {
 	Memory   int64 // bytes of linear memory after the call
 }
 
+// CreateRequest is a new stream.
+type CreateRequest struct {
+	Spec  graphmill.StreamSpec
+	Check bool   // an absent broker or topic refuses it
+	Owner string // who creates it, for people; empty: nobody that is known
+}
+
 // CheckRequest asks what a stream would execute.
 type CheckRequest struct {
 	BatchLimit int           // non-empty batches, at least 1
 	Timeout    time.Duration // for all of it, more than 0
 	From       string        // "committed", "earliest", "latest" or a time in RFC 3339
+
+	// Alone is the rule of the CHECK statement: the stream must not run, and nothing
+	// else is done with it meanwhile. A START waits for the check, and so does a
+	// STOP.
+	Alone bool
 }
 
 // CheckBatch is one batch of a check: the messages and what the transformation
@@ -73,7 +85,26 @@ type StreamInfo struct {
 	Desired   graphmill.State
 	State     graphmill.State
 	Reason    *graphmill.Reason
+	Owner     string   // who created it; empty: nobody that is known
+	Busy      bool     // a check that wants the stream alone is under way
 	Warnings  []string // of creation: what will not work as it is, such as a missing module
+}
+
+// Running says whether the stream counts as running in the words of the stream
+// statements, which know two states only: one that waits does, and so does one
+// that is being checked.
+func (i StreamInfo) Running() bool {
+	switch i.State {
+	case graphmill.StateStopped, graphmill.StateFailed, graphmill.StateBroken:
+		return i.Busy
+	}
+	return true
+}
+
+// Changed tells what became of a stream when all were started or stopped.
+type Changed struct {
+	StreamInfo
+	Err error // why it could not be started or stopped
 }
 
 // StartRequest says how a stream is started.
@@ -85,6 +116,10 @@ type StartRequest struct {
 	// Timeout bounds a limited start; 0: DefaultLimitedStartTimeout. It must be 0
 	// where there is no BatchLimit.
 	Timeout time.Duration
+
+	// AtOnce refuses the start while another command, or a check that wants the
+	// stream alone, is under way, in place of waiting for its end.
+	AtOnce bool
 
 	// What it goes on with although a position is gone. It counts for this start
 	// alone.

@@ -154,7 +154,7 @@ func (w *world) create(s *server.Server, change func(*graphmill.StreamSpec)) {
 	if change != nil {
 		change(&spec)
 	}
-	_, err := s.CreateStream(w.t.Context(), spec, true)
+	_, err := s.CreateStream(w.t.Context(), server.CreateRequest{Spec: spec, Check: true})
 	require.NoError(w.t, err)
 }
 

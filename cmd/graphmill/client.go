@@ -196,6 +196,15 @@ func (c *client) base() (*url.URL, error) {
 	return u, nil
 }
 
+// shown is the server's address for people.
+func (c *client) shown() string {
+	base, err := c.base()
+	if err != nil {
+		return c.server
+	}
+	return base.Redacted()
+}
+
 func (c *client) unreachable(ctx context.Context, base *url.URL, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()

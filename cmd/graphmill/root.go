@@ -99,8 +99,25 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, err error) int {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		text, next = "interrupted", ""
 	}
+	a.tellError(text, next, err)
+	return status
+}
+
+// tell tells an error that does not end the program.
+func (a *app) tell(err error) {
+	text, next := explain(err)
+	a.tellError(text, next, err)
+}
+
+func (a *app) tellError(text, next string, err error) {
 	w := plainText{a.err}
 	fmt.Fprintf(w, "error: %s\n", text)
+	var wrong *statementError
+	if errors.As(err, &wrong) {
+		if at := wrong.place(); at != nil {
+			fmt.Fprintf(w, "line %d, column %d:\n%s\n", at.Line, at.Column, indent(at.Excerpt(wrong.text)))
+		}
+	}
 	if p := asProblem(err); p != nil {
 		for _, e := range p.Errors {
 			fmt.Fprintf(w, "  %s: %s\n", e.Field, e.Detail)
@@ -109,8 +126,9 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, err error) int {
 	if next != "" {
 		fmt.Fprintf(w, "next:  %s\n", next)
 	}
-	return status
 }
+
+func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }
 
 // explain returns what an error says to people, and the next step if it knows
 // one.
@@ -201,7 +219,7 @@ come back in a graph database in one transaction, and only then acknowledges.`,
 		}
 	}
 	add("server", a.serveCommand(), a.devCommand())
-	add("client", a.moduleCommand(), a.streamCommand(), a.eventsCommand(), a.produceCommand())
+	add("client", a.moduleCommand(), a.streamCommand(), a.queryCommand(), a.eventsCommand(), a.produceCommand())
 	add("author", a.newCommand(), a.runCommand())
 	root.AddCommand(a.doctorCommand(), a.versionCommand(), a.compileCommand(), exitStatusTopic())
 	root.SetUsageTemplate(wrappedUsage(root.UsageTemplate(), a.helpWidth()))

@@ -15,6 +15,7 @@ type Stream struct {
 	Spec      graphmill.StreamSpec `json:"spec"`
 	Desired   graphmill.State      `json:"desired"` // stopped or running
 	CreatedAt time.Time            `json:"created_at"`
+	Owner     string               `json:"owner,omitempty"` // who created it
 
 	// Failed is set while the stream has failed: it is not resumed at a
 	// restart, although it is desired running.

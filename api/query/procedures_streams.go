@@ -1,0 +1,128 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/server"
+)
+
+// reducted stands in place of secrets, with the spelling that clients match.
+const reducted = "<REDUCTED>"
+
+// What mg.kafka_set_stream_offset means by the numbers that are no offsets: not
+// what Kafka means by them.
+const (
+	offsetBeginning = -1
+	offsetEnd       = -2
+)
+
+func (e *executor) setOffset(ctx context.Context, a arguments) ([][]graphmill.Value, error) {
+	name, offset := a.text(0), a.number(1)
+	to := strconv.FormatInt(offset, 10)
+	switch {
+	case offset == offsetBeginning:
+		to = graphmill.StartEarliest
+	case offset == offsetEnd:
+		to = graphmill.StartLatest
+	case offset < 0:
+		err := graphmill.Invalid("", "%d is no offset", offset)
+		err.Next = "-1 is the beginning, -2 the end, a number from 0 on that offset of every partition"
+		return nil, e.failed(ctx, name, settingOffset, err)
+	}
+	info, err := e.engine.Stream(ctx, name)
+	if err == nil {
+		err = only(info, "mg.kafka_set_stream_offset", graphmill.SourceNameKafka)
+	}
+	if err == nil {
+		_, err = e.engine.SetStreamOffsets(ctx, name, server.SetOffsetsRequest{To: to})
+	}
+	return nil, e.failed(ctx, name, settingOffset, err)
+}
+
+// only refuses streams of the other source.
+func only(info server.StreamInfo, procedure, source string) error {
+	if info.Spec.Source == source {
+		return nil
+	}
+	return graphmill.Conflict("wrong_source", "'%s' can be only used for %s stream sources", procedure, consumerOf(source))
+}
+
+func (e *executor) kafkaInfo(ctx context.Context, a arguments) ([][]graphmill.Value, error) {
+	info, err := e.engine.Stream(ctx, a.text(0))
+	if err == nil {
+		err = only(info, "mg.kafka_stream_info", graphmill.SourceNameKafka)
+	}
+	if err != nil {
+		return nil, e.failed(ctx, a.text(0), showing, err)
+	}
+	spec := info.Spec.Redacted()
+	topics := make([]any, len(spec.Topics))
+	for i, t := range spec.Topics {
+		topics[i] = t
+	}
+	return [][]graphmill.Value{{strings.Join(spec.BootstrapServers, ","), shown(spec.Configs), spec.ConsumerGroup, shown(spec.Credentials), topics}}, nil
+}
+
+// shown is a redacted map as the procedures show it.
+func shown(entries map[string]string) map[string]any {
+	all := make(map[string]any, len(entries))
+	for k, v := range entries {
+		if v == graphmill.RedactedValue {
+			v = reducted
+		}
+		all[k] = v
+	}
+	return all
+}
+
+func (e *executor) pulsarInfo(ctx context.Context, a arguments) ([][]graphmill.Value, error) {
+	info, err := e.engine.Stream(ctx, a.text(0))
+	if err == nil {
+		err = only(info, "mg.pulsar_stream_info", "pulsar")
+	}
+	return nil, e.failed(ctx, a.text(0), showing, err)
+}
+
+var statusColumns = []string{"end", "lag", "last_error", "messages_per_second", "module", "partition", "position", "reason", "state", "topic"}
+
+// status has a row for each partition; one without a partition where none is
+// known.
+func (e *executor) status(ctx context.Context, a arguments) ([][]graphmill.Value, error) {
+	s, err := e.engine.StreamStatus(ctx, a.text(0))
+	if err != nil {
+		return nil, e.failed(ctx, a.text(0), showing, err)
+	}
+	var reason, lastError, module graphmill.Value
+	if s.Reason != nil {
+		reason = s.Reason.Code + ": " + s.Reason.Text
+	}
+	if s.LastFailure != nil {
+		lastError = s.LastFailure.Code + ": " + s.LastFailure.Text
+	}
+	if s.Module != nil {
+		module = fmt.Sprintf("%s version %d", s.Module.Name, s.Module.Version)
+	}
+	row := func(end, lag, partition, position, topic graphmill.Value) []graphmill.Value {
+		return []graphmill.Value{end, lag, lastError, s.Rates.MessagesPerSecond10s, module, partition, position, reason, string(s.State), topic}
+	}
+	if len(s.Partitions) == 0 {
+		return [][]graphmill.Value{row(nil, nil, nil, nil, nil)}, nil
+	}
+	var rows [][]graphmill.Value
+	for _, p := range s.Partitions {
+		rows = append(rows, row(known(p.End), known(p.Lag), int64(p.Partition), known(p.Acknowledged), p.Topic))
+	}
+	return rows, nil
+}
+
+// known is a number of a status, of which -1 is not known.
+func known(n int64) graphmill.Value {
+	if n < 0 {
+		return nil
+	}
+	return n
+}

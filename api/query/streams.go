@@ -1,0 +1,140 @@
+package query
+
+import (
+	"context"
+	"time"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/api/statement"
+	"github.com/graphmill/graphmill/server"
+)
+
+// Defaults of CHECK, which are Memgraph's.
+const (
+	defaultCheckBatches = 1
+	defaultCheckTimeout = 30 * time.Second
+	defaultCheckFrom    = "committed"
+)
+
+func (e *executor) create(ctx context.Context, s *statement.Create) (Result, error) {
+	info, err := e.engine.CreateStream(ctx, server.CreateRequest{Spec: s.Spec, Check: true, Owner: e.owner})
+	r := note("CreateStream", "Created stream %s.", s.Spec.Name)
+	r.warn("CreateStream", info.Warnings...)
+	return r, e.failed(ctx, s.Spec.Name, creating, err)
+}
+
+func (e *executor) alter(ctx context.Context, s *statement.Alter) (Result, error) {
+	changed, err := e.engine.PatchStream(ctx, s.Name, server.PatchRequest{Patch: s.Patch, From: s.From, Check: true})
+	r := note("AlterStream", "Altered stream %s.", s.Name)
+	r.warn("AlterStream", changed.Warnings...)
+	return r, e.failed(ctx, s.Name, altering, err)
+}
+
+func (e *executor) start(ctx context.Context, s *statement.Start) (Result, error) {
+	var req server.StartRequest
+	if s.BatchLimit != nil {
+		limit, err := atLeastOne(s.BatchLimit, "Batch limit has to be greater than or equal to 1", "batch_limit")
+		if err == nil {
+			_, err = atLeastOne(s.TimeoutMS, "Timeout has to be greater than or equal to 1 milliseconds", "timeout_ms")
+		}
+		if err != nil {
+			return Result{}, e.failed(ctx, s.Name, startingLimited, err)
+		}
+		req = server.StartRequest{BatchLimit: limit, Timeout: s.Timeout(0), AtOnce: true}
+	}
+	_, err := e.engine.StartStream(ctx, s.Name, req)
+	if req.BatchLimit > 0 {
+		return Result{}, e.failed(ctx, s.Name, startingLimited, err) // Memgraph sends no notification of it
+	}
+	return note("StartStream", "Started stream %s.", s.Name), e.failed(ctx, s.Name, starting, err)
+}
+
+// atLeastOne returns a limit that is given; otherwise is the text of the error.
+func atLeastOne(n *int64, otherwise, field string) (int, error) {
+	switch {
+	case n == nil:
+		return 0, nil
+	case *n < 1:
+		return 0, &graphmill.Error{Kind: graphmill.KindInvalid, Code: "invalid", Field: field, Text: otherwise}
+	case int64(int(*n)) != *n:
+		return 0, graphmill.Invalid(field, "%d is too much", *n)
+	}
+	return int(*n), nil
+}
+
+func (e *executor) show(ctx context.Context) (Result, error) {
+	r := Result{Columns: []string{"name", "type", "batch_interval", "batch_size", "transformation_name", "owner", "is running"}}
+	streams, err := e.engine.Streams(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	for _, s := range streams {
+		var owner graphmill.Value
+		if s.Owner != "" {
+			owner = s.Owner
+		}
+		r.Rows = append(r.Rows, []graphmill.Value{s.Spec.Name, s.Spec.Source, s.Spec.BatchIntervalMS, int64(s.Spec.BatchSize), s.Spec.Transform, owner, s.Running()})
+	}
+	return r, nil
+}
+
+func (e *executor) showCreate(ctx context.Context, name string) (Result, error) {
+	info, err := e.engine.Stream(ctx, name)
+	if err != nil {
+		return Result{}, e.failed(ctx, name, showing, err)
+	}
+	text := statement.Print(&statement.Create{Spec: info.Spec.Redacted()})
+	return Result{Columns: []string{"name", "statement"}, Rows: [][]graphmill.Value{{name, text}}}, nil
+}
+
+// check has the rows of Memgraph's CHECK: the stream must be stopped, and counts
+// as running meanwhile.
+func (e *executor) check(ctx context.Context, s *statement.Check) (Result, error) {
+	req := server.CheckRequest{BatchLimit: defaultCheckBatches, Timeout: s.Timeout(defaultCheckTimeout), From: defaultCheckFrom, Alone: true}
+	limit, err := atLeastOne(s.BatchLimit, "Batch limit has to be positive!", "batch_limit")
+	if err == nil {
+		_, err = atLeastOne(s.TimeoutMS, "Timeout has to be positive!", "timeout_ms")
+	}
+	if err != nil {
+		return Result{}, e.failed(ctx, s.Name, checking, err)
+	}
+	if limit > 0 {
+		req.BatchLimit = limit
+	}
+	if s.From != "" {
+		req.From = s.From
+	}
+	batches, err := e.engine.CheckStream(ctx, s.Name, req)
+	if err == nil && len(batches) < req.BatchLimit {
+		err = tooFew(s.Name, len(batches), req)
+	}
+	if err != nil {
+		return Result{}, e.failed(ctx, s.Name, checking, err)
+	}
+	r := note("CheckStream", "Checked stream %s.", s.Name)
+	r.Columns = []string{"queries", "raw messages"}
+	for _, b := range batches {
+		r.Rows = append(r.Rows, checkRow(b))
+		for _, f := range b.Output.Failures {
+			r.warn("CheckStream", failureText(b.Messages, f))
+		}
+	}
+	return r, nil
+}
+
+func checkRow(b server.CheckBatch) []graphmill.Value {
+	queries := make([]any, len(b.Output.Statements))
+	for i := range b.Output.Statements {
+		s := &b.Output.Statements[i]
+		var params any
+		if p := s.Parameters(); len(p) > 0 {
+			params = p
+		}
+		queries[i] = map[string]any{"query": s.Query.Text, "parameters": params}
+	}
+	raw := make([]any, len(b.Messages))
+	for i := range b.Messages {
+		raw[i] = string(b.Messages[i].Payload)
+	}
+	return []graphmill.Value{queries, raw}
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ergochat/readline"
+
+	"github.com/graphmill/graphmill/api/query"
+	"github.com/graphmill/graphmill/api/statement"
+)
+
+const (
+	firstPrompt = "graphmill> "
+	nextPrompt  = "        -> "
+	namesFresh  = 5 * time.Second // how long names of the server are offered without asking again
+)
+
+const promptHelp = `Statements end with ';' and may go over several lines. TAB completes keywords and
+names, ^R searches what was typed before, ^C gives up a statement, ^D or exit leaves.
+
+  SHOW STREAMS;                  CALL mg.transformations();
+  CHECK STREAM name;             START STREAM name;             STOP STREAM name;
+  CREATE KAFKA STREAM name TOPICS topic TRANSFORM module.function;
+`
+
+// prompt reads statements from a person, until they leave.
+func (s *session) prompt(ctx context.Context) error {
+	history, err := s.historyFile()
+	if err != nil {
+		fmt.Fprintf(plainText{s.app.err}, "what is typed will not be remembered: %v\n", err)
+	}
+	completer := &completer{session: s, ctx: ctx}
+	rl, err := readline.NewFromConfig(&readline.Config{
+		Prompt: firstPrompt, HistoryFile: history, HistorySearchFold: true, DisableAutoSaveHistory: true,
+		AutoComplete: completer, InterruptPrompt: "^C", EOFPrompt: "exit",
+	})
+	if err != nil {
+		return fmt.Errorf("begin a prompt: %w", err)
+	}
+	defer func() { _ = rl.Close() }() // gives the terminal back
+	fmt.Fprintf(s.app.out, "Connected to %s. Statements end with ';', 'help' tells more.\n", s.client.shown())
+	var begun string // lines of a statement without its end
+	for {
+		rl.SetPrompt(firstPrompt)
+		if begun != "" {
+			rl.SetPrompt(nextPrompt)
+		}
+		completer.begun = begun
+		line, err := rl.ReadLine()
+		switch {
+		case errors.Is(err, readline.ErrInterrupt):
+			if begun == "" && line == "" {
+				fmt.Fprintln(s.app.out, "^D or exit leaves")
+			}
+			begun = ""
+			continue
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read what is typed: %w", err)
+		}
+		if begun == "" && s.command(line) {
+			if leaves(line) {
+				return nil
+			}
+			continue
+		}
+		begun += line + "\n"
+		pieces := statement.Split(begun)
+		if len(pieces) > 0 && !pieces[len(pieces)-1].Ended {
+			continue
+		}
+		remember(rl, begun)
+		for _, p := range pieces {
+			if err := s.execute(ctx, begun, p); err != nil {
+				if ctx.Err() != nil {
+					return err
+				}
+				s.app.tell(err)
+				break
+			}
+		}
+		begun = ""
+	}
+}
+
+// command carries out a word that is none of the statements.
+func (s *session) command(line string) bool {
+	word := strings.ToLower(strings.Trim(strings.TrimSpace(line), ":;"))
+	if word == "help" || word == "?" {
+		fmt.Fprint(s.app.out, promptHelp)
+		return true
+	}
+	return leaves(line)
+}
+
+func leaves(line string) bool {
+	word := strings.ToLower(strings.Trim(strings.TrimSpace(line), ":;"))
+	return word == "exit" || word == "quit"
+}
+
+// secretive finds statements that may hold secrets: those are not remembered.
+var secretive = regexp.MustCompile(`(?i)credentials|password|secret|token|private|jaas`)
+
+// remember puts a statement into the history, as one line.
+func remember(rl *readline.Instance, text string) {
+	line := strings.Join(strings.Fields(text), " ")
+	if strings.Contains(text, "//") || secretive.MatchString(line) || strings.ContainsAny(text, "'\"`") && strings.Contains(strings.TrimSpace(text), "\n") {
+		return // a comment would swallow the rest of the line, a string would lose its lines
+	}
+	if line != "" {
+		_ = rl.SaveToHistory(line) // a full disk does not end the session
+	}
+}
+
+// historyFile returns the file of the history, made so that only its owner reads
+// it; empty: there is none.
+func (s *session) historyFile() (string, error) {
+	dir := s.app.getenv("XDG_STATE_HOME")
+	if dir == "" {
+		home := s.app.getenv("HOME")
+		if home == "" {
+			return "", nil
+		}
+		dir = filepath.Join(home, ".local", "state")
+	}
+	dir = filepath.Join(dir, "graphmill")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "history")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	return path, f.Close()
+}
+
+// completer completes keywords and names at the prompt.
+type completer struct {
+	session *session
+	ctx     context.Context
+	begun   string // the lines before
+
+	mu    sync.Mutex
+	names map[statement.Names]listed
+}
+
+// listed are names of the server, and when they were asked for.
+type listed struct {
+	names []string
+	at    time.Time
+}
+
+// Do implements readline.AutoCompleter: it returns what may follow the beginning
+// of a word, and the length of that.
+func (c *completer) Do(line []rune, pos int) ([][]rune, int) {
+	may := statement.Complete(c.begun + string(line[:pos]))
+	words := may.Keywords
+	if may.Begun != "" && may.Begun == strings.ToLower(may.Begun) {
+		words = lowered(words)
+	}
+	words = slices.Concat(words, c.known(may.Names))
+	var rest [][]rune
+	for _, w := range words {
+		if len(w) >= len(may.Begun) && strings.EqualFold(w[:len(may.Begun)], may.Begun) {
+			rest = append(rest, []rune(w[len(may.Begun):]+" "))
+		}
+	}
+	return rest, len([]rune(may.Begun))
+}
+
+func lowered(words []string) []string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = strings.ToLower(w)
+	}
+	return all
+}
+
+// known returns names of a kind; none where the server does not answer soon.
+func (c *completer) known(kind statement.Names) []string {
+	var list lister
+	switch kind {
+	case statement.ProcedureNames:
+		return query.ProcedureNames()
+	case statement.StreamNames:
+		list = streamNames
+	case statement.TransformationNames:
+		list = transformationNames
+	default:
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if last, ok := c.names[kind]; ok && time.Since(last.at) < namesFresh {
+		return last.names
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, completionLimit)
+	defer cancel()
+	names, err := list(ctx, c.session.client)
+	if err != nil {
+		names = nil
+	}
+	if c.names == nil {
+		c.names = map[statement.Names]listed{}
+	}
+	c.names[kind] = listed{names, time.Now()}
+	return names
+}

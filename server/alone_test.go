@@ -1,0 +1,132 @@
+package server_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/integration/boltserver"
+	"github.com/graphmill/graphmill/server"
+)
+
+func codeOf(err error) string {
+	var e *graphmill.Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// A check that wants the stream alone: it counts as running, START waits and then
+// succeeds, STOP waits and then finds it stopped, what does not wait is refused.
+func TestCommandsDuringACheckThatWantsTheStreamAlone(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	w.create(s, nil)
+	alone := server.CheckRequest{BatchLimit: 1, Timeout: patience, From: "committed", Alone: true}
+
+	checked := make(chan error, 1)
+	go func() {
+		_, err := s.CheckStream(t.Context(), "s", alone)
+		checked <- err
+	}()
+	busy := func() bool {
+		info, err := s.Stream(t.Context(), "s")
+		require.NoError(t, err)
+		return info.Busy && info.Running() && info.State == graphmill.StateStopped
+	}
+	require.Eventually(t, busy, patience, time.Millisecond)
+
+	_, err := s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 1, AtOnce: true})
+	require.Equal(t, "already_running", codeOf(err))
+	_, err = s.CheckStream(t.Context(), "s", alone)
+	require.Equal(t, "already_running", codeOf(err))
+
+	stopped, started := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := s.StopStream(t.Context(), "s")
+		stopped <- err
+		_, err = s.StartStream(t.Context(), "s", server.StartRequest{})
+		started <- err
+	}()
+	ordinary := alone
+	ordinary.Alone, ordinary.Timeout = false, 100*time.Millisecond
+	_, err = s.CheckStream(t.Context(), "s", ordinary)
+	require.Equal(t, "check_timeout", codeOf(err), "an ordinary check disturbs nobody and is disturbed by nobody")
+	require.Empty(t, stopped, "STOP waits")
+
+	w.produce("a")
+	require.NoError(t, <-checked)
+	require.Equal(t, "already_stopped", codeOf(<-stopped))
+	require.NoError(t, <-started)
+	require.Eventually(t, func() bool { return len(w.applied()) == 1 }, patience, time.Millisecond)
+
+	_, err = s.CheckStream(t.Context(), "s", alone)
+	require.Equal(t, "already_running", codeOf(err), "a stream that runs is not checked alone")
+	_, err = s.StopStream(t.Context(), "s")
+	require.NoError(t, err)
+	info, err := s.Stream(t.Context(), "s")
+	require.NoError(t, err)
+	require.False(t, info.Running())
+}
+
+// The end of the server does not wait for a check that holds the stream.
+func TestTheServerEndsDuringACheckThatWantsTheStreamAlone(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	w.create(s, nil)
+	checked := make(chan error, 1)
+	go func() {
+		_, err := s.CheckStream(t.Context(), "s", server.CheckRequest{BatchLimit: 1, Timeout: 5 * time.Minute, From: "committed", Alone: true})
+		checked <- err
+	}()
+	require.Eventually(t, func() bool {
+		info, err := s.Stream(t.Context(), "s")
+		return err == nil && info.Busy
+	}, patience, time.Millisecond)
+	w.close(s)
+	require.Error(t, <-checked)
+}
+
+func TestAllAreStartedAndStoppedAndEachFailureIsTold(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	for _, name := range []string{"a", "b", "c"} {
+		w.create(s, func(spec *graphmill.StreamSpec) {
+			spec.Name = name
+			if name == "b" {
+				spec.Transform = "absent"
+			}
+		})
+	}
+	_, err := s.StartStream(t.Context(), "c", server.StartRequest{})
+	require.NoError(t, err)
+	tell := func(all []server.Changed, err error) []string {
+		require.NoError(t, err)
+		var told []string
+		for _, c := range all {
+			told = append(told, c.Spec.Name+" "+string(c.State)+" "+codeOf(c.Err))
+		}
+		return told
+	}
+	require.Equal(t, []string{"a running ", "b stopped module_not_found", "c running "}, tell(s.StartAll(t.Context())))
+	require.Equal(t, []string{"a stopped ", "b stopped ", "c stopped "}, tell(s.StopAll(t.Context())))
+}
+
+func TestTheOwnerOfAStreamIsKept(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "obedient"}
+	_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Owner: "ana"})
+	require.NoError(t, err)
+	w.close(s)
+	info, err := w.open(nil).Stream(t.Context(), "s")
+	require.NoError(t, err)
+	require.Equal(t, "ana", info.Owner)
+}
