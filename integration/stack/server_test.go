@@ -253,7 +253,8 @@ func TestIsServer(t *testing.T) {
 	require.NoError(t, cmd.Start())
 	pid := cmd.Process.Pid
 
-	require.True(t, isServer(pid, class, dir))
+	// A process that has just begun may have no command line for a moment.
+	require.Eventually(t, func() bool { return isServer(pid, class, dir) }, 10*time.Second, time.Millisecond)
 	require.False(t, isServer(pid, class, dir+"-other"), "the same server of another directory")
 	require.False(t, isServer(pid, "graphmill.stack.Neo4jMain", dir), "another server")
 	require.False(t, isServer(0, class, dir))
