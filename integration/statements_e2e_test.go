@@ -152,7 +152,7 @@ func TestKafkaCheckShowsBatchesAndChangesNothing(t *testing.T) {
 	p.query("CREATE KAFKA STREAM checked TOPICS %s TRANSFORM fickle.transform BATCH_SIZE 2 BATCH_INTERVAL 1000 CONSUMER_GROUP %s", topic, topic)
 	why := p.refused("CHECK STREAM checked TIMEOUT 500")
 	require.Contains(t, why, "Kafka consumer checked check failed: timeout reached")
-	require.Contains(t, why, "latest", "it says where it looked")
+	require.Contains(t, why, "a new group begins at latest", "it says why there was nothing")
 	send(t, topic, "before")
 	require.Contains(t, p.refused("CHECK STREAM checked TIMEOUT 500"), "timeout reached", "a new group begins at latest")
 	require.Equal(t, []string{"before"}, shown(p.query("CHECK STREAM checked FROM earliest")))
@@ -182,7 +182,7 @@ func TestKafkaCheckShowsBatchesAndChangesNothing(t *testing.T) {
 }
 
 func TestKafkaABatchIsClosedBySizeOrInterval(t *testing.T) {
-	first, second := topicOf(t, 1, "-1"), topicOf(t, 1, "-2")
+	first, second := topicOf(t, 1, "-a"), topicOf(t, 1, "-b")
 	p := serve(t)
 	p.fickle()
 	p.query("CREATE KAFKA STREAM several TOPICS %s, '%s' TRANSFORM fickle.transform BATCH_SIZE 3 BATCH_INTERVAL 1500 CONSUMER_GROUP %s START_FROM earliest", first, second, first)
@@ -341,7 +341,7 @@ func TestKafkaARestartKeepsWhatRunsAndWhatIsStopped(t *testing.T) {
 func TestKafkaTheProceduresTellOfStreams(t *testing.T) {
 	topic := topicOf(t, 2)
 	p := serve(t)
-	p.query("CREATE KAFKA STREAM told TOPICS %s TRANSFORM cypher.event CONSUMER_GROUP %s CONFIGS {'client.id': 'me'} CREDENTIALS {'client.rack': 'planted-secret'}", topic, topic)
+	p.query("CREATE KAFKA STREAM told TOPICS %s TRANSFORM cypher.event SETTINGS {'query': 'RETURN $event'} CONSUMER_GROUP %s CONFIGS {'client.id': 'me'} CREDENTIALS {'client.rack': 'planted-secret'}", topic, topic)
 	info := p.query("CALL mg.kafka_stream_info('told') YIELD *")
 	require.Equal(t, []string{"bootstrap_servers", "configs", "consumer_group", "credentials", "topics"}, info.Columns)
 	require.Equal(t, []any{map[string]any{"client.id": "me"}, topic, map[string]any{"client.rack": "<REDUCTED>"}, []any{topic}}, info.Rows[0][1:])
