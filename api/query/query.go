@@ -96,8 +96,7 @@ func (e *executor) run(ctx context.Context, s statement.Statement) (Result, erro
 		changed, err := e.engine.StartAll(ctx)
 		return allResult(changed, "StartAllStreams", "Started all streams."), err
 	case *statement.Stop:
-		_, err := e.engine.StopStream(ctx, s.Name)
-		return note("StopStream", "Stopped stream %s.", s.Name), e.failed(ctx, s.Name, stopping, err)
+		return e.stop(ctx, s.Name)
 	case *statement.StopAll:
 		changed, err := e.engine.StopAll(ctx)
 		return allResult(changed, "StopAllStreams", "Stopped all streams."), err
