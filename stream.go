@@ -94,10 +94,32 @@ func (s StreamSpec) WithDefaults() StreamSpec {
 	return s
 }
 
+// WithoutDefaults returns a copy that says only what differs from the defaults:
+// WithDefaults of it is WithDefaults of the definition.
+func (s StreamSpec) WithoutDefaults() StreamSpec {
+	unsetDefault(&s.Source, SourceNameKafka)
+	unsetDefault(&s.BatchSize, DefaultBatchSize)
+	unsetDefault(&s.BatchBytes, DefaultBatchBytes)
+	unsetDefault(&s.BatchIntervalMS, DefaultBatchInterval)
+	unsetDefault(&s.ConsumerGroup, "graphmill."+s.Name)
+	unsetDefault(&s.StartFrom, StartLatest)
+	unsetDefault(&s.Delivery, DeliveryAtLeastOnce)
+	unsetDefault(&s.OnFailure, OnFailureStop)
+	unsetDefault(&s.Coalesce, CoalesceOn)
+	return s
+}
+
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value
+	}
+}
+
+func unsetDefault[T comparable](field *T, value T) {
+	if *field == value {
+		var zero T
+		*field = zero
 	}
 }
 

@@ -131,3 +131,12 @@ func TestPositionsAreSortedByTopicAndPartition(t *testing.T) {
 	graphmill.SortPositions(ps)
 	require.Equal(t, []graphmill.Position{at("a", 2), at("a", 10), at("b", 0)}, ps)
 }
+
+func TestADefinitionWithoutItsDefaultsIsTheSame(t *testing.T) {
+	full := graphmill.StreamSpec{Name: "s", Topics: []string{"t"}, Transform: "m"}.WithDefaults()
+	require.Equal(t, graphmill.StreamSpec{Name: "s", Topics: []string{"t"}, Transform: "m"}, full.WithoutDefaults())
+	other := graphmill.StreamSpec{Name: "s", Topics: []string{"t"}, Transform: "m", BatchSize: 7, BatchBytes: 8, BatchIntervalMS: 9, ConsumerGroup: "graphmill.other",
+		StartFrom: "earliest", Coalesce: "off", Settings: map[string]string{"a": "b"}, MemoryLimit: 1 << 20}
+	require.Equal(t, other.WithDefaults(), other.WithDefaults().WithoutDefaults().WithDefaults())
+	require.Equal(t, other, other.WithDefaults().WithoutDefaults())
+}

@@ -60,6 +60,10 @@ type (
 		Version int    `path:"version" minimum:"1" doc:"The number of the version."`
 	}
 	versionOutput struct{ Body graphmill.Module }
+	contentOutput struct {
+		Type string `header:"Content-Type" hidden:"true"`
+		Body []byte
+	}
 	rollbackInput struct {
 		Name string `path:"name" doc:"The name of the module."`
 		Body *Rollback
@@ -95,6 +99,15 @@ func (s *service) registerModules() {
 		OperationID: "showModuleVersion", Method: http.MethodGet, Path: path + "/versions/{version}", Tags: []string{"Modules"},
 		Summary: "Show one version of a module",
 	}, s.showModuleVersion)
+	register(s, huma.Operation{
+		OperationID: "moduleContent", Method: http.MethodGet, Path: path + "/versions/{version}/content", Tags: []string{"Modules"},
+		Summary:     "Download one version of a module",
+		Description: "The bytes that were uploaded. A conflict where they are lost or damaged on the server's disk.",
+		Responses: map[string]*huma.Response{"200": {
+			Description: "The module.",
+			Content:     map[string]*huma.MediaType{wasmType: {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}},
+		}},
+	}, s.moduleContent)
 	register(s, huma.Operation{
 		OperationID: "deleteModuleVersion", Method: http.MethodDelete, Path: path + "/versions/{version}", Tags: []string{"Modules"},
 		Summary: "Remove one version of a module",
@@ -182,6 +195,17 @@ func (s *service) showModuleVersion(ctx context.Context, in *versionInput) (*ver
 		return nil, graphmill.NotFound("version_not_found", "the module %s has no version %d", in.Name, in.Version)
 	}
 	return &versionOutput{Body: listed(versions[i])}, nil
+}
+
+func (s *service) moduleContent(ctx context.Context, in *versionInput) (*contentOutput, error) {
+	if err := graphmill.ValidateName("name", in.Name); err != nil {
+		return nil, err
+	}
+	m, content, err := s.engine.ModuleContent(ctx, in.Name, in.Version)
+	if err != nil {
+		return nil, err
+	}
+	return &contentOutput{Type: m.ContentType, Body: content}, nil
 }
 
 func (s *service) deleteModule(ctx context.Context, in *moduleInput) (*struct{}, error) {

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -143,4 +144,20 @@ func TestUploadsWaitWhereTheyWouldFillTheMemory(t *testing.T) {
 			all.Wait()
 		})
 	}
+}
+
+func TestModuleIsDownloadedAsItWasUploaded(t *testing.T) {
+	w := newWorld(t)
+	w.do(t, 201, "PUT", "/modules/seen", seenModule)
+	resp, err := http.Get(w.base + "/api/v1/modules/seen/versions/1/content")
+	require.NoError(t, err)
+	content, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 200, resp.StatusCode)
+	require.Equal(t, "application/wasm", resp.Header.Get("Content-Type"))
+	require.Equal(t, seenModule, string(content))
+	require.Equal(t, "version_not_found", w.do(t, 404, "GET", "/modules/seen/versions/2/content", "")["code"])
+	require.Equal(t, "module_not_found", w.do(t, 404, "GET", "/modules/absent/versions/1/content", "")["code"])
+	require.Equal(t, "version", w.do(t, 422, "GET", "/modules/seen/versions/0/content", "")["field"])
 }

@@ -18,12 +18,15 @@ const mergePatchType = "application/merge-patch+json"
 type PatchOptions struct {
 	From  string `json:"from,omitempty" doc:"Where reading begins in topics, a group or brokers that the change brings: earliest, latest, a time in RFC 3339, or committed (where the group is, else start_from). Needed with those, and only with those."`
 	Check *bool  `json:"check,omitempty" doc:"Whether an absent broker or topic that the change brings refuses it, and, while the stream runs, a transformation that does not take its settings; true by default."`
+
+	DryRun bool `json:"dry_run,omitempty" doc:"Answer what the definition would be and what would change, and change nothing; false by default. No broker is asked, and from is not needed; what keeps the transformation from being used is told as a warning."`
 }
 
 // ChangedDefinition is the answer to a change.
 type ChangedDefinition struct {
 	Stream
 	Changed []string `json:"changed" doc:"The options that have another value now; of maps the entries, as settings.NAME."`
+	Brings  []string `json:"brings" doc:"The topics in which reading begins anew: new ones; all, with another group or other brokers. Where there are any, the change needs from."`
 }
 
 type patchOutput struct{ Body ChangedDefinition }
@@ -72,7 +75,7 @@ func (s *service) patchStream(ctx context.Context, in *streamInput) (*patchOutpu
 	if err != nil {
 		return nil, err
 	}
-	return &patchOutput{Body: ChangedDefinition{Stream: NewStream(r.StreamInfo), Changed: orEmpty(r.Changed)}}, nil
+	return &patchOutput{Body: ChangedDefinition{Stream: NewStream(r.StreamInfo), Changed: orEmpty(r.Changed), Brings: orEmpty(r.Brings)}}, nil
 }
 
 // readPatch parts what is about the change from what changes.
@@ -83,7 +86,7 @@ func readPatch(body []byte) (server.PatchRequest, error) {
 		return req, newProblem(http.StatusBadRequest, "malformed", "the body is no JSON object with the options that change")
 	}
 	var options PatchOptions
-	for field, into := range map[string]any{"from": &options.From, "check": &options.Check} {
+	for field, into := range map[string]any{"from": &options.From, "check": &options.Check, "dry_run": &options.DryRun} {
 		value, given := patch[field]
 		delete(patch, field)
 		if given && json.Unmarshal(value, into) != nil {
@@ -94,6 +97,7 @@ func readPatch(body []byte) (server.PatchRequest, error) {
 	if options.Check != nil {
 		req.Check = *options.Check
 	}
+	req.DryRun = options.DryRun
 	var err error
 	req.Patch, err = json.Marshal(patch)
 	return req, err

@@ -106,3 +106,26 @@ func TestStartsThatAccept(t *testing.T) {
 	require.NotContains(t, one, "error", "one that is stopped already is no error")
 	require.Equal(t, "start_timeout", w.do(t, 504, "POST", "/streams/s:start", `{"batch_limit":1000,"timeout_ms":200}`)["code"])
 }
+
+func TestDryRunsTellAndChangeNothing(t *testing.T) {
+	w := newStream(t)
+	told := w.asPatch(t, 200, "/streams/s", `{"topics":["events","more"],"credentials":{"client.id":"other"},"dry_run":true}`)
+	require.Equal(t, []any{"topics", "credentials.client.id"}, told["changed"])
+	require.Equal(t, []any{"more"}, told["brings"])
+	require.Equal(t, []any{"events", "more"}, told["topics"])
+	require.Equal(t, map[string]any{"client.id": "********"}, told["credentials"])
+	require.Equal(t, []any{"events"}, w.do(t, 200, "GET", "/streams/s", "")["topics"])
+	require.Equal(t, []any{}, w.asPatch(t, 200, "/streams/s", `{"dry_run":true}`)["brings"])
+	for body, field := range map[string]string{`{"dry_run":1}`: "dry_run", `{"dry_run":null}`: "dry_run", `{"batch_size":0,"dry_run":true}`: "batch_size"} {
+		require.Equal(t, field, w.asPatch(t, 422, "/streams/s", body)["field"], body)
+	}
+
+	const another = `{"name":"t","topics":["events"],"transform":"seen","dry_run":true}`
+	status, header, answer := send(t, w.base, request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: another})
+	require.Equal(t, 200, status, "%v", answer)
+	require.Empty(t, header.Get("Location"))
+	require.Equal(t, "graphmill.t", answer["consumer_group"])
+	require.NotContains(t, answer, "created_at")
+	w.do(t, 404, "GET", "/streams/t", "")
+	require.Equal(t, "stream_exists", w.do(t, 409, "POST", "/streams", `{"name":"s","topics":["events"],"transform":"seen","dry_run":true}`)["code"])
+}

@@ -71,7 +71,8 @@ func NewStream(i server.StreamInfo) Stream {
 // CreateStream is the body that creates a stream.
 type CreateStream struct {
 	StreamDefinition
-	Check *bool `json:"check,omitempty" doc:"Whether an absent broker or topic refuses the definition; true by default."`
+	Check  *bool `json:"check,omitempty" doc:"Whether an absent broker or topic refuses the definition; true by default."`
+	DryRun bool  `json:"dry_run,omitempty" doc:"Answer what the stream would be, with status 200, and create nothing; false by default. What would refuse the creation refuses it, too."`
 }
 
 // StartStream is the body of a start; all of it may be left out.
@@ -119,6 +120,7 @@ type (
 	}
 	createInput  struct{ Body CreateStream }
 	createOutput struct {
+		Status   int
 		Location string `header:"Location" doc:"Where the stream is."`
 		Body     Stream
 	}
@@ -150,7 +152,10 @@ func (s *service) registerStreams() {
 		Summary:       "Create a stream",
 		Description:   "The stream is stopped. Nothing is read before it is started.",
 		DefaultStatus: http.StatusCreated,
+		Responses:     map[string]*huma.Response{"200": {Description: "It was a dry run. The answer is like that of 201."}},
 	}, s.createStream)
+	answers := s.huma.OpenAPI().Paths[all].Post.Responses
+	answers["200"].Content = answers["201"].Content
 	register(s, huma.Operation{
 		OperationID: "listStreams", Method: http.MethodGet, Path: all, Tags: tags,
 		Summary: "List streams",
@@ -205,11 +210,14 @@ func (s *service) registerStreams() {
 
 func (s *service) createStream(ctx context.Context, in *createInput) (*createOutput, error) {
 	check := in.Body.Check == nil || *in.Body.Check
-	info, err := s.engine.CreateStream(ctx, server.CreateRequest{Spec: graphmill.StreamSpec(in.Body.StreamDefinition), Check: check, Owner: caller(ctx)})
+	info, err := s.engine.CreateStream(ctx, server.CreateRequest{Spec: graphmill.StreamSpec(in.Body.StreamDefinition), Check: check, Owner: caller(ctx), DryRun: in.Body.DryRun})
 	if err != nil {
 		return nil, err
 	}
-	return &createOutput{Location: prefix + "/streams/" + info.Spec.Name, Body: NewStream(info)}, nil
+	if in.Body.DryRun {
+		return &createOutput{Status: http.StatusOK, Body: NewStream(info)}, nil
+	}
+	return &createOutput{Status: http.StatusCreated, Location: prefix + "/streams/" + info.Spec.Name, Body: NewStream(info)}, nil
 }
 
 func (s *service) startStream(ctx context.Context, in *startInput) (*startOutput, error) {

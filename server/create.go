@@ -13,7 +13,8 @@ import (
 
 // CreateStream stores a definition, stopped. Unless check is false, broker and
 // topics must be there within the create timeout. Warnings tell what will keep
-// it from starting, such as a module that is not there yet.
+// it from starting, such as a module that is not there yet. A dry run stores
+// nothing, and is refused by what would refuse the creation.
 //
 // Errors: KindInvalid with the field; KindConflict (stream_exists,
 // secret_not_found, or what the broker refuses: auth, forbidden, tls_authority);
@@ -49,6 +50,9 @@ func (s *Server) CreateStream(ctx context.Context, r CreateRequest) (StreamInfo,
 	warnings := append(notes, s.warnings(ctx, spec)...)
 	if r.Check {
 		warnings = append(warnings, s.groupWarnings(ctx, spec)...)
+	}
+	if r.DryRun {
+		return StreamInfo{Spec: spec, Desired: graphmill.StateStopped, State: graphmill.StateStopped, Owner: r.Owner, Warnings: warnings}, nil
 	}
 	st, err := s.define(ctx, spec, r.Owner)
 	if err != nil {

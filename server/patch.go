@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,7 +19,7 @@ import (
 // was. It returns once that runs, or after the start timeout, when it is waiting.
 //
 // Where it is refused everything stays as it was, and a stream that ran goes on.
-// Once begun it goes on when ctx ends.
+// Once begun it goes on when ctx ends. A dry run changes nothing.
 //
 // Errors: KindInvalid with the field; KindNotFound; KindConflict with
 // limited_start, group_shared, group_active, what the new transformation lacks,
@@ -30,6 +31,9 @@ func (s *Server) PatchStream(ctx context.Context, name string, req PatchRequest)
 	if err != nil {
 		return PatchResult{}, err
 	}
+	if req.DryRun {
+		return s.foreseePatch(ctx, st, req)
+	}
 	p, r, err := st.patch(ctx, req)
 	if err == nil && r != nil {
 		err = p.told(st.awaitOpened(ctx, r))
@@ -39,7 +43,7 @@ func (s *Server) PatchStream(ctx context.Context, name string, req PatchRequest)
 	}
 	info := st.info()
 	info.Warnings = p.warnings
-	return PatchResult{StreamInfo: info, Changed: p.changed}, nil
+	return PatchResult{StreamInfo: info, Changed: p.changed, Brings: p.brought}, nil
 }
 
 // patch is a change of a definition that has been looked at.
@@ -49,6 +53,7 @@ type patch struct {
 	warnings []string
 
 	brought []string                // topics whose positions are new to the stream
+	why     string                  // they are: the topic, group or broker that is new
 	moved   bool                    // to another group or other brokers
 	to      *graphmill.OffsetTarget // where it begins in what was brought; nil: where the group is
 }
@@ -154,24 +159,44 @@ func (st *stream) redefine(ctx context.Context, p *patch, positions []graphmill.
 	return nil
 }
 
-// planPatch checks all that can be checked while the stream goes on.
-func (s *Server) planPatch(ctx context.Context, st *stream, req PatchRequest, running bool) (*patch, error) {
-	rec := st.record()
-	old := rec.Spec
+// draftPatch is the change as far as the definitions alone tell it.
+func (s *Server) draftPatch(old graphmill.StreamSpec, req PatchRequest) (*patch, error) {
 	spec, err := old.Patched(req.Patch)
 	if err != nil {
 		return nil, err
+	}
+	if reset := kafka.StartFrom(spec.Configs, spec.Credentials); reset != "" && isNull(req.Patch, "start_from") {
+		spec.StartFrom = reset // the default is that of CREATE
 	}
 	p := &patch{spec: spec, changed: old.Differences(spec)}
 	if err := s.withinLimits(spec); err != nil {
 		return nil, err
 	}
-	if err := p.begin(s, old, req.From); err != nil {
+	p.bring(s, old)
+	if req.DryRun && req.From == "" {
+		return p, nil
+	}
+	return p, p.begin(req.From)
+}
+
+// isNull says whether a patch gives an option its default.
+func isNull(patch json.RawMessage, option string) bool {
+	var members map[string]json.RawMessage
+	_ = json.Unmarshal(patch, &members) // it has been read before
+	return string(members[option]) == "null"
+}
+
+// planPatch checks all that can be checked while the stream goes on.
+func (s *Server) planPatch(ctx context.Context, st *stream, req PatchRequest, running bool) (*patch, error) {
+	rec := st.record()
+	p, err := s.draftPatch(rec.Spec, req)
+	if err != nil {
 		return nil, err
 	}
 	if len(p.changed) == 0 {
 		return p, nil
 	}
+	spec := p.spec
 	if r := st.current(); r != nil && r.limit > 0 {
 		e := graphmill.Conflict("limited_start", "stream %q is being started for %s, and stops then", spec.Name, count(r.limit, "batch"))
 		e.Next = "change it once that is done, or stop it first"
@@ -238,26 +263,29 @@ func notTaken(stream string, err error) error {
 		Next: `correct what was to change; or have it stored all the same with --no-check ("check": false)`}
 }
 
-// begin finds what the patch brings, and where that begins.
-func (p *patch) begin(s *Server, old graphmill.StreamSpec, from string) error {
-	var why string
+// bring finds what the patch brings.
+func (p *patch) bring(s *Server, old graphmill.StreamSpec) {
 	brokers := s.brokers(old)
 	switch added := firstNew(s.brokers(p.spec), brokers); {
 	case old.ConsumerGroup != p.spec.ConsumerGroup:
-		why = fmt.Sprintf("the group %q", p.spec.ConsumerGroup)
+		p.why = fmt.Sprintf("the group %q", p.spec.ConsumerGroup)
 	case added != "":
-		why = fmt.Sprintf("the broker %s", added)
+		p.why = fmt.Sprintf("the broker %s", added)
 	}
-	if p.moved = why != ""; p.moved {
+	if p.moved = p.why != ""; p.moved {
 		p.brought = p.spec.Topics
-	} else {
-		for _, t := range p.spec.Topics {
-			if !slices.Contains(old.Topics, t) {
-				p.brought = append(p.brought, t)
-				why = fmt.Sprintf("the topic %q", t)
-			}
+		return
+	}
+	for _, t := range p.spec.Topics {
+		if !slices.Contains(old.Topics, t) {
+			p.brought = append(p.brought, t)
+			p.why = fmt.Sprintf("the topic %q", t)
 		}
 	}
+}
+
+// begin finds where reading begins in what the patch brings.
+func (p *patch) begin(from string) error {
 	switch {
 	case len(p.brought) == 0 && from != "":
 		e := graphmill.Invalid("from", "nothing new is read, so nothing begins anew")
@@ -266,7 +294,7 @@ func (p *patch) begin(s *Server, old graphmill.StreamSpec, from string) error {
 	case len(p.brought) == 0 || from == kafka.FromCommitted:
 		return nil
 	case from == "":
-		e := graphmill.Invalid("from", "the change brings %s: it has to be told where reading begins there", why)
+		e := graphmill.Invalid("from", "the change brings %s: it has to be told where reading begins there", p.why)
 		e.Next = "say it with --from (\"from\"): earliest, latest, a time, or committed (where its group is, else start_from)"
 		return e
 	}

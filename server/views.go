@@ -57,6 +57,9 @@ type CreateRequest struct {
 	Spec  graphmill.StreamSpec
 	Check bool   // an absent broker or topic refuses it
 	Owner string // who creates it, for people; empty: nobody that is known
+
+	// DryRun tells what the stream would be, with the warnings, and creates nothing.
+	DryRun bool
 }
 
 // CheckRequest asks what a stream would execute.
@@ -148,12 +151,17 @@ type PatchRequest struct {
 	From string // earliest, latest, a time in RFC 3339; committed: as CREATE would begin
 
 	Check bool // absent brokers and topics that the patch brings, and a transformation that does not begin, refuse it
+
+	// DryRun tells what would change, and changes nothing. It asks no broker and
+	// needs no From; what keeps the transformation from being used is a warning.
+	DryRun bool
 }
 
 // PatchResult is the answer to a PatchRequest.
 type PatchResult struct {
 	StreamInfo
 	Changed []string // options that have another value now, entries of maps as settings.NAME
+	Brings  []string // topics in which reading begins anew: new ones; all, with another group or other brokers
 }
 
 // SetOffsetsRequest says where a stopped stream is to go on.

@@ -94,10 +94,15 @@ func writeYAML(w io.Writer, doc []byte) error {
 	if err := yaml.Unmarshal(doc, &node); err != nil {
 		return fmt.Errorf("turn the answer into YAML: %w", err)
 	}
-	blockStyle(&node)
+	return writeNode(w, &node)
+}
+
+// writeNode writes a document that was read from JSON as YAML of lines.
+func writeNode(w io.Writer, node *yaml.Node) error {
+	blockStyle(node)
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
-	if err := enc.Encode(&node); err != nil {
+	if err := enc.Encode(node); err != nil {
 		return fmt.Errorf("turn the answer into YAML: %w", err)
 	}
 	return enc.Close()

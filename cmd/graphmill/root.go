@@ -219,7 +219,7 @@ come back in a graph database in one transaction, and only then acknowledges.`,
 		}
 	}
 	add("server", a.serveCommand(), a.devCommand())
-	add("client", a.moduleCommand(), a.streamCommand(), a.queryCommand(), a.eventsCommand(), a.produceCommand())
+	add("client", a.moduleCommand(), a.streamCommand(), a.applyCommand(), a.exportCommand(), a.queryCommand(), a.eventsCommand(), a.produceCommand())
 	add("author", a.newCommand(), a.runCommand())
 	root.AddCommand(a.doctorCommand(), a.versionCommand(), a.compileCommand(), exitStatusTopic())
 	root.SetUsageTemplate(wrappedUsage(root.UsageTemplate(), a.helpWidth()))

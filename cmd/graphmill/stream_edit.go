@@ -193,6 +193,9 @@ func printChanges(w io.Writer, before *api.StreamDefinition, after *api.ChangedD
 	return nil
 }
 
+// noValue is shown in place of a value that is not given.
+const noValue = "(none)"
+
 // valueText writes the value of an option, or of an entry of one.
 func valueText(options map[string]any, name string) string {
 	option, entry, _ := strings.Cut(name, ".")
@@ -202,7 +205,7 @@ func valueText(options map[string]any, name string) string {
 	}
 	switch v := value.(type) {
 	case nil:
-		return "(none)"
+		return noValue
 	case []any:
 		parts := make([]string, len(v))
 		for i := range v {

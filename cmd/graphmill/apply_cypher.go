@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/api/statement"
+)
+
+// readCypher reads the CREATE statements of a file, and START STREAM behind them
+// as the state that the stream is to have.
+func (f *definitionFile) readCypher(text string) {
+	pieces := statement.Split(text)
+	if len(pieces) == 0 {
+		f.d.breaks(place{file: f.shown}, "", errors.New("no statement is in it"))
+		return
+	}
+	created := map[string]*wantedStream{}
+	broken := false // a statement, which may be what creates a stream that is started
+	for _, p := range pieces {
+		at := place{f.shown, p.Line}
+		s, err := statement.Parse(p.Text, nil)
+		if err != nil {
+			f.breakStatement(text, p, err)
+			broken = true
+			continue
+		}
+		switch s := s.(type) {
+		case *statement.Create:
+			w := &wantedStream{place: at, spec: s.Spec}
+			f.d.addStream(w)
+			created[s.Spec.Name] = w
+		case *statement.Start:
+			w := created[s.Name]
+			switch {
+			case s.BatchLimit != nil:
+				f.d.breaks(at, "START STREAM "+s.Name, errors.New("apply takes no BATCH_LIMIT: it says what is to be, not what is to be done once"))
+			case w == nil && broken:
+			case w == nil:
+				f.d.breaks(at, "START STREAM "+s.Name, errors.New("the stream is not created in this file before it"))
+			default:
+				w.state = graphmill.StateRunning
+			}
+		default:
+			f.d.breaks(at, statementName(s), notTaken())
+		}
+	}
+}
+
+// breakStatement notes what is wrong with a statement, at its place in the file.
+func (f *definitionFile) breakStatement(text string, p statement.Piece, err error) {
+	at := place{f.shown, p.Line}
+	if wrong, ok := errors.AsType[*statement.Error](err); ok {
+		wrong = p.In(text, wrong)
+		at.line = wrong.Line
+		err = &graphmill.Error{Kind: graphmill.KindInvalid, Code: wrong.Code, Text: wrong.Text, Next: wrong.Next}
+	}
+	f.d.breaks(at, "", err)
+}
+
+// statementName is how a statement begins.
+func statementName(s statement.Statement) string {
+	words := strings.Fields(statement.Print(s))
+	return strings.Join(words[:min(2, len(words))], " ")
+}
+
+func notTaken() error {
+	e := graphmill.Invalid("", "apply takes CREATE KAFKA STREAM and START STREAM, and nothing else: a file says what is to be")
+	e.Next = "execute other statements with: graphmill query"
+	return e
+}

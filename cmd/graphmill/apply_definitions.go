@@ -1,0 +1,176 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/graphmill/graphmill"
+)
+
+// definitions are what the files of an apply say that is to be, in the order of
+// the files.
+type definitions struct {
+	streams []*wantedStream
+	modules []*wantedModule
+	broken  []*brokenDefinition
+	roots   []*os.Root // the folders that module files are read from; closed by close
+
+	streamsNamed map[string]*wantedStream // those that are broken too
+	modulesNamed map[string]*wantedModule
+}
+
+// place is where in the files something is written.
+type place struct {
+	file string
+	line int // from 1; 0: the file as a whole
+}
+
+// String returns file:line.
+func (p place) String() string {
+	if p.line == 0 {
+		return p.file
+	}
+	return fmt.Sprintf("%s:%d", p.file, p.line)
+}
+
+// wantedStream is a stream as a file defines it.
+type wantedStream struct {
+	place
+	spec  graphmill.StreamSpec // without the defaults
+	state graphmill.State      // running, stopped; empty: as it is
+	lines map[string]int       // where options stand, entries of maps as settings.NAME
+}
+
+// at is where a field that an error names is written.
+func (w *wantedStream) at(field string) place {
+	p := w.place
+	if line := w.lines[field]; line > 0 {
+		p.line = line
+	}
+	return p
+}
+
+// wantedModule is a module as a file defines it, or as a file of WebAssembly is one.
+type wantedModule struct {
+	place
+	name   string
+	sha256 string // that the file has to have, or the server; empty: any
+
+	root *os.Root // that file lies below
+	file string   // in root; empty: only the SHA-256 is known
+}
+
+// brokenDefinition is a file, or a definition in one, that cannot be applied. The
+// others are.
+type brokenDefinition struct {
+	about string // "stream ratings"; empty: a file as a whole
+	errs  []error
+}
+
+// definitionError says what is wrong at a place of the files.
+type definitionError struct {
+	at    place
+	about string
+	err   error
+}
+
+// Error returns place, thing and what is wrong.
+func (e *definitionError) Error() string {
+	if e.about == "" {
+		return fmt.Sprintf("%s: %v", e.at, e.err)
+	}
+	return fmt.Sprintf("%s: %s: %v", e.at, e.about, e.err)
+}
+
+// Unwrap returns what is wrong.
+func (e *definitionError) Unwrap() error { return e.err }
+
+func newDefinitions() *definitions {
+	return &definitions{streamsNamed: map[string]*wantedStream{}, modulesNamed: map[string]*wantedModule{}}
+}
+
+func (d *definitions) close() {
+	for _, r := range d.roots {
+		_ = r.Close() // nothing is written below it
+	}
+}
+
+// breaks notes what cannot be applied.
+func (d *definitions) breaks(at place, about string, errs ...error) {
+	b := &brokenDefinition{about: about}
+	for _, err := range errs {
+		if placed, ok := errors.AsType[*definitionError](err); ok {
+			placed.about = about
+		} else {
+			err = &definitionError{at: at, about: about, err: err}
+		}
+		b.errs = append(b.errs, err)
+	}
+	d.broken = append(d.broken, b)
+}
+
+// addStream takes a stream that has been read without an error. One that is
+// defined twice is not applied at all: which of the two is meant is not known.
+func (d *definitions) addStream(w *wantedStream) {
+	about := "stream " + w.spec.Name
+	if first := d.streamsNamed[w.spec.Name]; first != nil {
+		d.breaks(w.place, about, definedTwice(first.place))
+		d.streams = without(d.streams, first)
+		return
+	}
+	d.streamsNamed[w.spec.Name] = w
+	spec := w.spec.WithDefaults()
+	if err := spec.Validate(); err != nil {
+		d.breaks(w.at(wrongEntry(spec, err)), about, err)
+		return
+	}
+	d.streams = append(d.streams, w)
+}
+
+func (d *definitions) addModule(w *wantedModule) {
+	about := "module " + w.name
+	if first := d.modulesNamed[w.name]; first != nil {
+		d.breaks(w.place, about, definedTwice(first.place))
+		d.modules = without(d.modules, first)
+		return
+	}
+	d.modulesNamed[w.name] = w
+	if err := graphmill.ValidateName("name", w.name); err != nil {
+		d.breaks(w.place, "module", err)
+		return
+	}
+	d.modules = append(d.modules, w)
+}
+
+func definedTwice(first place) error {
+	e := graphmill.Invalid("", "it is defined twice, at %s too", first)
+	e.Next = "leave one of the two; neither is applied"
+	return e
+}
+
+func without[T comparable](all []T, one T) []T {
+	var left []T
+	for _, x := range all {
+		if x != one {
+			left = append(left, x)
+		}
+	}
+	return left
+}
+
+// wrongEntry returns the field that an error of Validate names; of a map, the
+// entry that is the placeholder of an export.
+func wrongEntry(spec graphmill.StreamSpec, err error) string {
+	var e *graphmill.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	entries := map[string]map[string]string{"configs": spec.Configs, "credentials": spec.Credentials}[e.Field]
+	for name, value := range entries {
+		if value == graphmill.RedactedValue {
+			return e.Field + "." + name
+		}
+	}
+	return e.Field
+}
