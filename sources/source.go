@@ -15,10 +15,11 @@ import (
 type Source interface {
 	// Open connects, joins the group and settles the start position of every
 	// partition that it is given: what has no position gets one that is stored
-	// before anything is fetched, so that nothing produced after Open returned
-	// is missed. It returns once that is done, with no partition at all where
-	// others of the group hold them. Outages are told to the Observer and
-	// waited out until ctx ends; a fault of class set_up ends it.
+	// before anything is fetched. It returns once that is done, and every other
+	// partition of the topics has a position too, whoever has it: nothing
+	// produced after Open returned is missed. It may return with no partition at
+	// all, where others of the group hold them. Outages are told to the Observer
+	// and waited out until ctx ends; a fault of class set_up ends it.
 	Open(ctx context.Context) error
 
 	// Fetch waits until there is something, then returns at most max messages,

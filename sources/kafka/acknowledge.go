@@ -91,13 +91,14 @@ func (s *Source) promise(positions []graphmill.Position) {
 const originPromise graphmill.OffsetOrigin = "done_before_loss"
 
 // goOn moves a start position past what this source has done before it lost
-// the partition. What the group has as its commit must be no less than what it
-// had then: all before it is done, so all before the promise is.
+// the partition, if the group stands where it stood then. A member that has read
+// on meanwhile has done again some of what was done here, over the effects of what
+// came behind it: from there on all of it has to be done once more.
 func (s *Source) goOn(start *settled) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := s.lately[start.TopicPartition]
-	if was == nil || differ(was.note.topicID, start.TopicID) || start.Offset < was.acknowledged || start.Offset >= was.promised {
+	if was == nil || differ(was.note.topicID, start.TopicID) || start.Offset != was.acknowledged || start.Offset >= was.promised {
 		return
 	}
 	start.Offset, start.epoch, start.store = was.promised, was.epochs.before(was.promised), true

@@ -38,24 +38,6 @@ func gather(ctx context.Context, cl *kgo.Client, cfg *Config, tps []graphmill.To
 	if fault := complaint(topics, f.topics); fault != nil && fault.Code != codeUnreachable {
 		return f, fault // partitions without a leader concern those who need them
 	}
-	if cfg.Group != "" {
-		f.commits, err = kadm.NewClient(cl).FetchOffsets(ctx, cfg.Group)
-		if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // a group that has never been joined
-			return f, fmt.Errorf("fetch the commits of group %q: %w", cfg.Group, err)
-		}
-		// One that is missing changes what the others mean (see pastOf).
-		for _, t := range topics {
-			for p, c := range f.commits[t] {
-				if c.Err != nil {
-					return f, fmt.Errorf("fetch the commit of %s: %w", graphmill.TopicPartition{Topic: t, Partition: p}, c.Err)
-				}
-			}
-		}
-	}
-	f.past = make(map[string]past, len(topics))
-	for _, t := range topics {
-		f.past[t] = f.pastOf(cfg, t)
-	}
 	f.first = listOffsets(ctx, cl, tps, firstOffset, readUncommitted)
 	// Messages of a transaction that is open now become visible later, so they
 	// are later messages: latest is the last stable offset.
@@ -71,10 +53,38 @@ func gather(ctx context.Context, cl *kgo.Client, cfg *Config, tps []graphmill.To
 	default:
 		f.start = f.stable
 	}
+	// Behind the offsets above: who finds no commit has listed them before there
+	// was one, so before anybody could take the group for settled (see awaitGroup).
+	if cfg.Group != "" {
+		if f.commits, err = commitsOf(ctx, cl, cfg.Group, topics); err != nil {
+			return f, err
+		}
+	}
+	f.past = make(map[string]past, len(topics))
+	for _, t := range topics {
+		f.past[t] = f.pastOf(cfg, t)
+	}
 	f.ends = epochEnds(ctx, cl, f.commits, tps)
 	// Last, so that no position that was valid a moment ago lies beyond it.
 	f.last = listOffsets(ctx, cl, tps, lastOffset, readUncommitted)
 	return f, nil
+}
+
+// commitsOf returns a group's commits. One of topics that cannot be told is an
+// error: it changes what the others mean (see pastOf).
+func commitsOf(ctx context.Context, cl *kgo.Client, group string, topics []string) (kadm.OffsetResponses, error) {
+	commits, err := kadm.NewClient(cl).FetchOffsets(ctx, group)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) { // a group that has never been joined
+		return nil, fmt.Errorf("fetch the commits of group %q: %w", group, err)
+	}
+	for _, t := range topics {
+		for p, c := range commits[t] {
+			if c.Err != nil {
+				return nil, fmt.Errorf("fetch the commit of %s: %w", graphmill.TopicPartition{Topic: t, Partition: p}, c.Err)
+			}
+		}
+	}
+	return commits, nil
 }
 
 // past is what the positions that are stored tell of a topic as a whole.

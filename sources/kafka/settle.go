@@ -252,45 +252,62 @@ func (s *Source) accepts(tp graphmill.TopicPartition) acceptance {
 func (s *Source) trySettle(ctx context.Context, tps []graphmill.TopicPartition) ([]settled, error) {
 	asked, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	f, err := gather(asked, s.cl, &s.cfg, tps)
+	all, leaders, err := s.decide(asked, &s.cfg, tps)
 	if err != nil {
 		return nil, err
 	}
-	leaders := map[int32]struct{}{}
-	out := make([]settled, 0, len(tps))
-	var store []settled
+	s.budget.among(leaders)
+	var changed []settled
+	for _, one := range all {
+		if one.store {
+			changed = append(changed, one)
+		}
+	}
+	return all, s.store(ctx, changed)
+}
+
+// decide decides the positions of partitions, and tells how many brokers lead
+// their topics.
+func (s *Source) decide(ctx context.Context, cfg *Config, tps []graphmill.TopicPartition) (all []settled, leaders int, err error) {
+	f, err := gather(ctx, s.cl, cfg, tps)
+	if err != nil {
+		return nil, 0, err
+	}
+	leading := map[int32]struct{}{}
+	all = make([]settled, 0, len(tps))
 	var faults []*graphmill.Fault
 	for _, tp := range tps {
-		one, err := f.settle(&s.cfg, tp, s.wasAbsent(tp.Topic), s.accepts(tp))
+		one, err := f.settle(cfg, tp, s.wasAbsent(tp.Topic), s.accepts(tp))
 		if fault := (*graphmill.Fault)(nil); errors.As(err, &fault) {
 			faults = append(faults, fault)
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		s.goOn(&one)
-		out = append(out, one)
-		if one.store {
-			store = append(store, one)
-		}
+		all = append(all, one)
 		for id := range f.topics[tp.Topic].leaders {
-			leaders[id] = struct{}{}
+			leading[id] = struct{}{}
 		}
 	}
 	if len(faults) > 0 {
-		return nil, together(&s.cfg, faults)
+		return nil, 0, together(cfg, faults)
 	}
-	s.budget.among(len(leaders))
-	if len(store) == 0 {
-		return out, nil
+	return all, len(leading), nil
+}
+
+// store commits positions.
+func (s *Source) store(ctx context.Context, all []settled) error {
+	if len(all) == 0 {
+		return nil
 	}
-	offsets := make([]offset, 0, len(store))
-	for _, one := range store {
+	offsets := make([]offset, 0, len(all))
+	for _, one := range all {
 		offsets = append(offsets, offset{one.TopicPartition, one.Offset, one.epoch, one.note})
 	}
 	if err := s.commit(ctx, offsets, func(graphmill.TopicPartition) bool { return true }); err != nil {
-		return nil, fmt.Errorf("commit the start positions: %w", err)
+		return fmt.Errorf("commit the start positions: %w", err)
 	}
-	return out, nil
+	return nil
 }

@@ -101,7 +101,7 @@ func (s *Source) Open(ctx context.Context) error {
 	}
 	select {
 	case <-s.opened:
-		return nil
+		return s.awaitGroup(ctx)
 	case <-s.failed:
 		return s.fault
 	case <-s.life.Done():

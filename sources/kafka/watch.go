@@ -233,10 +233,16 @@ func (s *Source) noteAbsent(infos map[string]topicInfo, sure *graphmill.Fault) {
 // wasAbsent tells whether a topic has been created since Open, so that latest
 // would leave out messages that came after the stream's start.
 func (s *Source) wasAbsent(topic string) bool {
+	return s.isAbsent(topic) && s.startsLatest()
+}
+
+// isAbsent tells whether a topic has surely been absent at some time since Open
+// began.
+func (s *Source) isAbsent(topic string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, was := s.absent[topic]
-	return was && s.startsLatest()
+	return was
 }
 
 func (s *Source) startsLatest() bool { return !s.cfg.Start.Earliest && s.cfg.Start.Time.IsZero() }
