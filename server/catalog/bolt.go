@@ -81,6 +81,9 @@ func Open(dataDir string, seal Sealer, log *slog.Logger) (*Bolt, error) {
 	c.fileMu.Lock()
 	defer c.fileMu.Unlock()
 	c.sweepLocked()
+	if err := c.sealAnew(); err != nil {
+		log.Warn("secrets that an earlier key has sealed are still sealed by it; keep that key, and start the server once more", "error", err)
+	}
 	return c, nil
 }
 
@@ -271,7 +274,7 @@ func (c *Bolt) Stream(_ context.Context, name string) (s Stream, err error) {
 // CreateStream implements Catalog.
 func (c *Bolt) CreateStream(_ context.Context, s Stream) (Stream, error) {
 	s.Revision = 1
-	err := c.update(func(tx *bbolt.Tx) error {
+	err := c.store(func(tx *bbolt.Tx) error {
 		if tx.Bucket(streamsBucket).Get([]byte(s.Spec.Name)) != nil {
 			return graphmill.Conflict("stream_exists", "there is a stream %q already", s.Spec.Name)
 		}
@@ -283,7 +286,7 @@ func (c *Bolt) CreateStream(_ context.Context, s Stream) (Stream, error) {
 
 // UpdateStream implements Catalog.
 func (c *Bolt) UpdateStream(_ context.Context, s Stream) (Stream, error) {
-	err := c.update(func(tx *bbolt.Tx) (err error) {
+	err := c.store(func(tx *bbolt.Tx) (err error) {
 		s, err = c.replaceStream(tx, s)
 		return err
 	})
@@ -322,6 +325,14 @@ func (c *Bolt) DeleteStream(_ context.Context, name string) error {
 func (c *Bolt) view(f func(*bbolt.Tx) error) error { return c.wrap("read", c.db.View(f)) }
 
 func (c *Bolt) update(f func(*bbolt.Tx) error) error { return c.wrap("write", c.db.Update(f)) }
+
+// store is update for a definition, whose secrets are sealed with the keys that there
+// are now. They are read before: everybody waits for a transaction, and the file may
+// be slow.
+func (c *Bolt) store(f func(*bbolt.Tx) error) error {
+	c.seal.Renew()
+	return c.update(f)
+}
 
 func (c *Bolt) wrap(doing string, err error) error {
 	var known *graphmill.Error

@@ -52,7 +52,7 @@ func (c *Bolt) MergePositions(_ context.Context, stream string, positions []grap
 
 // MoveStream implements Catalog.
 func (c *Bolt) MoveStream(_ context.Context, s Stream, positions []graphmill.Position, forget bool) (Stream, error) {
-	err := c.update(func(tx *bbolt.Tx) (err error) {
+	err := c.store(func(tx *bbolt.Tx) (err error) {
 		if s, err = c.replaceStream(tx, s); err != nil {
 			return err
 		}

@@ -18,6 +18,8 @@ import (
 type Sealer interface {
 	Seal(plain, about string, first func() bool) (sealed string, err error)
 	Open(sealed, about string) (plain string, err error)
+	Renew()                       // looks for the keys anew
+	SealsAnew(sealed string) bool // whether Seal has another key by now
 }
 
 // Locked are the secrets of a stored definition that no key opens. In the
@@ -71,6 +73,48 @@ func sealSecrets(spec *graphmill.StreamSpec, stored *graphmill.StreamSpec, seal 
 	}
 	slices.Sort(locked)
 	return locked, nil
+}
+
+// sealAnew seals with the present key what was sealed with an earlier one, so that
+// the earlier one can be given up. What no key opens stays as it is.
+func (c *Bolt) sealAnew() error {
+	return c.update(func(tx *bbolt.Tx) error {
+		for name, v := range entriesOf(tx.Bucket(streamsBucket)) {
+			stored, err := sealedStream([]byte(name), v)
+			if err != nil || !c.isSealedBefore(stored.Spec) {
+				continue
+			}
+			s, err := c.decodeStream([]byte(name), v)
+			if err != nil {
+				continue // it is told as broken
+			}
+			if _, err := c.putStream(tx, s, &stored); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (c *Bolt) isSealedBefore(spec graphmill.StreamSpec) bool {
+	for _, entries := range secretMaps(&spec) {
+		for _, value := range *entries {
+			if secret.IsSealed(value) && c.seal.SealsAnew(value) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// entriesOf copies a bucket, which must not be changed while it is walked through.
+func entriesOf(b *bbolt.Bucket) map[string][]byte {
+	entries := map[string][]byte{}
+	_ = b.ForEach(func(k, v []byte) error {
+		entries[string(k)] = bytes.Clone(v)
+		return nil
+	})
+	return entries
 }
 
 // openSecrets gives a stored definition its secrets back, but for those that are

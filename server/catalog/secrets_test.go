@@ -170,3 +170,51 @@ func TestAValueThatOnlyLooksSealedComesBackAsItIs(t *testing.T) {
 	require.Empty(t, broken)
 	require.Equal(t, s.Spec.Configs, streams[0].Spec.Configs)
 }
+
+// keyFile puts keys into the file of a catalog's keys, in this order, and returns
+// what stood there.
+func keyFile(t *testing.T, dir string, keys ...string) (before string) {
+	t.Helper()
+	path := filepath.Join(dir, "secret.key")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte(strings.Join(keys, "\n")), 0o600))
+	return string(text)
+}
+
+const otherKey = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+
+// TestAKeyIsChangedByARestart is the procedure of docs/security.md.
+func TestAKeyIsChangedByARestart(t *testing.T) {
+	dir := t.TempDir()
+	c := open(t, dir)
+	s, err := c.CreateStream(ctx, secured("s"))
+	require.NoError(t, err)
+	old := keyFile(t, dir)
+	keyFile(t, dir, otherKey, old)
+	c = reopen(t, c, dir)
+	keyFile(t, dir, otherKey)
+	c = reopen(t, c, dir)
+	streams, _, err := c.Streams(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []catalog.Stream{s}, streams, "nothing is locked, and nothing else has changed")
+}
+
+// TestWhatIsStoredIsSealedWithTheKeyOfTheFile is of a key file that is exchanged under
+// a server: what it stores from then on can be opened with that file.
+func TestWhatIsStoredIsSealedWithTheKeyOfTheFile(t *testing.T) {
+	dir := t.TempDir()
+	c := open(t, dir)
+	s, err := c.CreateStream(ctx, secured("s"))
+	require.NoError(t, err)
+	keyFile(t, dir, otherKey)
+	s.Desired = graphmill.StateRunning
+	s, err = c.UpdateStream(ctx, s)
+	require.NoError(t, err)
+	other, err := c.CreateStream(ctx, secured("t"))
+	require.NoError(t, err)
+	c = reopen(t, c, dir)
+	streams, _, err := c.Streams(ctx)
+	require.NoError(t, err)
+	require.Equal(t, []catalog.Stream{s, other}, streams)
+}

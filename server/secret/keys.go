@@ -34,9 +34,9 @@ const (
 const Prefix = "sealed:1:"
 
 // Keys seals and opens values with the keys of a file. It reads the file when it
-// first needs it, and again when a value was sealed with a key that it does not
-// know, so that a key that is put back counts at once. It makes the file with the
-// first value that is sealed, if it is to. Safe for concurrent use.
+// first needs it, when it is told to (Renew), and when a value was sealed with a key
+// that it does not know, so that a key that is put back counts at once. It makes the
+// file with the first value that is sealed, if it is to. Safe for concurrent use.
 //
 // The file holds one key a line, 32 bytes in base64, and comments behind "#". The
 // first key seals; all of them open. So a new key is put in front of the old one,
@@ -84,6 +84,17 @@ func (k *Keys) Seal(plain, about string, first func() bool) (string, error) {
 	_, _ = rand.Read(nonce) // never fails
 	box := key.aead.Seal(nonce, nonce, []byte(plain), []byte(about))
 	return Prefix + key.id + ":" + base64.RawStdEncoding.EncodeToString(box), nil
+}
+
+// Renew reads the file again: what is sealed from here on can be opened by whoever has
+// the file as it is now. Where it cannot be read, the keys from before go on.
+func (k *Keys) Renew() { _, _ = k.readAgain() }
+
+// SealsAnew says whether Seal would seal a value with another key than the one that
+// it is sealed with.
+func (k *Keys) SealsAnew(sealed string) bool {
+	keys, err := k.load()
+	return err == nil && !strings.HasPrefix(sealed, Prefix+keys[0].id+":")
 }
 
 // Open gives back what Seal was given. Errors are of KindConflict (code
