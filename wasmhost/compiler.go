@@ -180,6 +180,9 @@ func (h *Host) verdict(ended error, state *os.ProcessState, output []byte, compl
 	case wasEndedFromOutside(state):
 		return &compilerAway{text: fmt.Sprintf("the process that compiled it was ended from outside (%v), as where the machine has no memory left", ended),
 			next: "try again; where it happens again, the kernel's log tells whether memory ran out"}
+	case lacksThreads(complaints):
+		return &compilerAway{text: "the process that compiled it could start no thread",
+			next: "try again once the machine has room for more processes (ulimit -u, the limit of pids of a container)"}
 	case isOutOfMemory(complaints):
 		return errCompileMemory
 	}
@@ -191,6 +194,12 @@ func (h *Host) verdict(ended error, state *os.ProcessState, output []byte, compl
 // ends the process for.
 func isOutOfMemory(complaints string) bool {
 	return strings.Contains(complaints, "out of memory") || strings.Contains(complaints, "cannot allocate memory")
+}
+
+// lacksThreads recognises how Go's runtime says that the system gives it no thread,
+// which it ends the process for.
+func lacksThreads(complaints string) bool {
+	return strings.Contains(complaints, "failed to create new OS thread")
 }
 
 // cappedBuffer keeps the beginning of what is written to it. It embeds nothing: a

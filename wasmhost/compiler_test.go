@@ -288,6 +288,15 @@ func TestCompilerProcessKilledFromOutside(t *testing.T) {
 	worksStill(t, h)
 }
 
+// TestCompilerProcessThatGetsNoThread is of a machine that has no room for processes:
+// Go's runtime ends itself by this text (newosproc in its os_linux.go).
+func TestCompilerProcessThatGetsNoThread(t *testing.T) {
+	h := newHost(t, wasmhost.Config{CacheDir: t.TempDir(), Compiler: []string{"/bin/sh", "-c",
+		"echo 'runtime: failed to create new OS thread (have 2 already; errno=11)' >&2; exit 2"}})
+	_, err := h.Check(t.Context(), Answer(emptyAnswer).Bytes())
+	require.Equal(t, graphmill.KindUnavailable, graphmill.KindOf(err), "%v", err)
+}
+
 // TestCompilerProcessTellsThatItsProcessorTimeIsOver gives a process three seconds of
 // it, for what takes longer.
 func TestCompilerProcessTellsThatItsProcessorTimeIsOver(t *testing.T) {
