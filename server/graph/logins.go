@@ -45,8 +45,9 @@ func newLogins(patience time.Duration) *logins {
 	return &logins{patience: patience, changed: make(chan struct{})}
 }
 
-// trial is one that has gone ahead. Its fields are set before done is closed.
+// trial is one that has gone ahead. fault is set before done is closed.
 type trial struct {
+	began time.Time
 	done  chan struct{}
 	fault *graphmill.Fault // what the others get, too; nil: they ask again
 }
@@ -67,6 +68,10 @@ func (l *logins) enter(ctx context.Context, closing <-chan struct{}) (leave func
 			if other.fault != nil {
 				return nil, copied(other.fault)
 			}
+		case <-time.After(time.Until(other.began.Add(l.patience))):
+			// Nobody may answer its connection any more, where another one would be
+			// answered.
+			l.end(other, nil)
 		case <-closing:
 			return func() {}, nil // whoever asks next hears of it
 		case <-ctx.Done():
@@ -92,7 +97,7 @@ func (l *logins) begin() (mine, other *trial) {
 	case !l.answered.IsZero() && time.Since(l.answered) < freshness:
 		return nil, nil
 	}
-	l.trial = &trial{done: make(chan struct{})}
+	l.trial = &trial{began: time.Now(), done: make(chan struct{})}
 	return l.trial, nil
 }
 

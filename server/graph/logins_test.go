@@ -265,3 +265,24 @@ func TestWhoeverWaitedHearsOfTheOutage(t *testing.T) {
 		}
 	}
 }
+
+// TestLaneWhoseConnectionIsSilentHoldsUpNobody: who went ahead hears nothing, as by a
+// connection that a firewall has forgotten, and the database answers by others.
+func TestLaneWhoseConnectionIsSilentHoldsUpNobody(t *testing.T) {
+	release := make(chan struct{})
+	entered := make(chan struct{})
+	s := start(t, boltserver.Hooks{OnBegin: func(boltserver.Transaction) boltserver.Reply {
+		close(entered)
+		return boltserver.Reply{Wait: release}
+	}})
+	sink := open(t, s, func(c *graph.Config) { c.ConnectTimeout = 300 * time.Millisecond })
+	first := make(chan error)
+	go func() {
+		_, err := sink.Execute(t.Context(), work(plainly("CREATE (:A)", 0)))
+		first <- err
+	}()
+	<-entered
+	eventually(t, func() bool { return sink.Verify(t.Context(), "") == nil })
+	close(release)
+	require.NoError(t, <-first)
+}
