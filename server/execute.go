@@ -53,6 +53,7 @@ func (r *run) logBatch(j *job) {
 // none.
 func (r *run) executeBatch(j *job) (graphmill.Executed, error) {
 	if len(j.output.Statements) == 0 {
+		r.observed.recovered(sinkSide) // what waited for it may be another server's by now
 		return graphmill.Executed{}, nil
 	}
 	work := graphmill.Work{
@@ -107,7 +108,8 @@ func (r *run) execute(ctx context.Context, work graphmill.Work) (executed graphm
 		end()
 		watching.Wait()
 		r.observed.metrics.took(stageExecute, time.Since(began))
-		if f, ok := asFault(err); silent && (err == nil || ok && !f.Outage) {
+		f, ok := asFault(err)
+		if answered := err == nil || ok && !f.Outage && ctx.Err() == nil; silent && answered {
 			r.gate().note(nil)
 			r.observed.recovered(sinkSide)
 		}

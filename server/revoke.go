@@ -79,6 +79,7 @@ func (l *lane) serve(rev *revocation) {
 	if len(kept) == 0 && l.executing == nil {
 		l.r.observed.recovered(sinkSide) // nothing waits for it any more
 		l.r.observed.recovered(commitsSide)
+		l.compiled()
 	}
 }
 

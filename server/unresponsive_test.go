@@ -73,6 +73,24 @@ func TestADatabaseThatFreezesIsSeenSoon(t *testing.T) {
 	}
 }
 
+// TestADatabaseThatIsFrozenStaysSoWhenACommitIsGivenUp: nothing has been heard of it.
+func TestADatabaseThatIsFrozenStaysSoWhenACommitIsGivenUp(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(func(c *server.Config) { impatient(c); c.DrainTimeout = 50 * time.Millisecond })
+	w.push(s)
+	w.create(s, nil)
+	w.start(s)
+	w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply {
+		w.bolt.Freeze()
+		return boltserver.Reply{Wait: make(chan struct{})}
+	}})
+	w.produce("a")
+	w.await(s, "it is seen", unresponsive)
+	require.NoError(t, stop(s)())
+	require.EqualValues(t, 1, w.status(s).Counters.UnknownCommits)
+	require.Zero(t, databaseUp(t, s))
+}
+
 // TestATransactionThatTakesLongIsNoOutage: the database answers others meanwhile.
 func TestATransactionThatTakesLongIsNoOutage(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
