@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -87,7 +88,8 @@ func (st *stream) askAtRest(rec catalog.Stream) (partitions []graphmill.Partitio
 	}
 	info, err := st.srv.offsets(ctx, rec.Spec)
 	if err != nil {
-		return nil, graphmill.KindOf(err) == graphmill.KindConflict
+		var e *graphmill.Error
+		return nil, errors.As(err, &e) && lockedOut(e.Code)
 	}
 	partitions = make([]graphmill.PartitionStatus, len(info.Partitions))
 	for i, p := range info.Partitions {

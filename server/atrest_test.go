@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/integration/boltserver"
 	"github.com/graphmill/graphmill/server"
+	"github.com/graphmill/graphmill/server/secret"
 )
 
 func TestTheStatusOfAStreamThatDoesNotRunTellsEndAndLag(t *testing.T) {
@@ -116,4 +119,18 @@ func TestTheStatusDoesNotTryAWrongPasswordAgainAndAgain(t *testing.T) {
 		w.status(s)
 	}
 	require.Equal(t, before, logins.Load(), "a stream that was not let in is not tried by a status")
+}
+
+// What is no login may be asked again: a secret that is not there yet locks nobody out.
+func TestTheStatusOfAStreamThatDoesNotRunSeesThatItsSecretIsThere(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	secrets := secret.References{Dir: t.TempDir()}
+	s := w.open(func(c *server.Config) { c.Secrets = secrets })
+	w.push(s)
+	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "obedient", Credentials: map[string]string{"client.id": "secret:id"}}
+	_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: false})
+	require.NoError(t, err)
+	require.Empty(t, w.status(s).Partitions)
+	require.NoError(t, os.WriteFile(filepath.Join(secrets.Dir, "id"), []byte("me"), 0o600))
+	w.await(s, "the broker is asked", func(st graphmill.StreamStatus) bool { return len(st.Partitions) == 1 && st.Partitions[0].End == 0 })
 }

@@ -29,7 +29,6 @@ func (s *Server) brokenInfo(b catalog.Broken, since time.Time) StreamInfo {
 		CreatedAt: b.Known.CreatedAt,
 		Desired:   b.Known.Desired,
 		State:     graphmill.StateBroken,
-		Brokers:   s.brokers(b.Known.Spec),
 		Reason:    &graphmill.Reason{Code: e.Code, Text: e.Error(), Since: since, NextStep: e.Next},
 	}
 }

@@ -449,7 +449,6 @@ func (st *stream) info() StreamInfo {
 		Desired:   st.rec.Desired,
 		State:     state,
 		Reason:    reason,
-		Brokers:   st.srv.brokers(st.rec.Spec),
 		Owner:     st.rec.Owner,
 		Busy:      st.checked,
 	}

@@ -88,7 +88,6 @@ type StreamInfo struct {
 	Desired   graphmill.State
 	State     graphmill.State
 	Reason    *graphmill.Reason
-	Brokers   []string // that it reads: its own, else those of the server
 	Owner     string   // who created it; empty: nobody that is known
 	Busy      bool     // a check that wants the stream alone is under way
 	Warnings  []string // of creation: what will not work as it is, such as a missing module

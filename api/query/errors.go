@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/server"
@@ -24,9 +23,6 @@ const (
 	showing
 	settingOffset
 )
-
-// sourceNamePulsar is a source that no stream has yet.
-const sourceNamePulsar = "pulsar"
 
 // Codes of the engine for which Memgraph has words.
 const (
@@ -144,26 +140,16 @@ func (e *executor) sourceOf(ctx context.Context, name string, what doing, code s
 	return info.Spec.Source
 }
 
-// consumerOf is what Memgraph calls the reader of a source. Of a stream whose
-// entry in the catalog is broken the source may not be known.
 func consumerOf(source string) string {
-	if source == sourceNamePulsar {
-		return "Pulsar"
+	if source == graphmill.SourceNameKafka {
+		return "Kafka"
 	}
-	return "Kafka"
+	return "Pulsar"
 }
 
 // tooFew is the error of a CHECK that has not seen as many batches as it was asked
-// for: Memgraph's has all rows or none. One that ended before its time has seen
-// as much as a check holds.
-func tooFew(name string, n int, req server.CheckRequest, took time.Duration) error {
-	if took < req.Timeout {
-		return &graphmill.Error{
-			Kind: graphmill.KindTooLarge, Code: "check_too_large",
-			Text: fmt.Sprintf("%d of %d batches are as large as a check may be", n, req.BatchLimit),
-			Next: fmt.Sprintf("ask for fewer: CHECK STREAM %s BATCH_LIMIT %d", name, max(n, 1)),
-		}
-	}
+// for: Memgraph's has all rows or none.
+func tooFew(name string, n int, req server.CheckRequest) error {
 	return &graphmill.Error{
 		Kind: graphmill.KindTimeout, Code: codeCheckTimeout,
 		Text: fmt.Sprintf("%d of %d batches came within %v", n, req.BatchLimit, req.Timeout),

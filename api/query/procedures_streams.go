@@ -64,7 +64,7 @@ func (e *executor) kafkaInfo(ctx context.Context, a arguments) ([][]graphmill.Va
 	for i, t := range spec.Topics {
 		topics[i] = t
 	}
-	return [][]graphmill.Value{{strings.Join(info.Brokers, ","), shown(spec.Configs), spec.ConsumerGroup, shown(spec.Credentials), topics}}, nil
+	return [][]graphmill.Value{{strings.Join(spec.BootstrapServers, ","), shown(spec.Configs), spec.ConsumerGroup, shown(spec.Credentials), topics}}, nil
 }
 
 // shown is a redacted map as the procedures show it.
@@ -82,7 +82,7 @@ func shown(entries map[string]string) map[string]any {
 func (e *executor) pulsarInfo(ctx context.Context, a arguments) ([][]graphmill.Value, error) {
 	info, err := e.engine.Stream(ctx, a.text(0))
 	if err == nil {
-		err = only(info, "mg.pulsar_stream_info", sourceNamePulsar)
+		err = only(info, "mg.pulsar_stream_info", "pulsar")
 	}
 	return nil, e.failed(ctx, a.text(0), showing, err)
 }

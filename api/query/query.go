@@ -96,7 +96,8 @@ func (e *executor) run(ctx context.Context, s statement.Statement) (Result, erro
 		changed, err := e.engine.StartAll(ctx)
 		return allResult(changed, "StartAllStreams", "Started all streams."), err
 	case *statement.Stop:
-		return e.stop(ctx, s.Name)
+		_, err := e.engine.StopStream(ctx, s.Name)
+		return note("StopStream", "Stopped stream %s.", s.Name), e.failed(ctx, s.Name, stopping, err)
 	case *statement.StopAll:
 		changed, err := e.engine.StopAll(ctx)
 		return allResult(changed, "StopAllStreams", "Stopped all streams."), err

@@ -49,20 +49,6 @@ func (e *executor) start(ctx context.Context, s *statement.Start) (Result, error
 	return note("StartStream", "Started stream %s.", s.Name), e.failed(ctx, s.Name, starting, err)
 }
 
-// stop refuses a stream that has failed like one that is stopped, as Memgraph does:
-// there it is the same state. It is stopped all the same, so that it counts as
-// wanted so.
-func (e *executor) stop(ctx context.Context, name string) (Result, error) {
-	before, _ := e.engine.Stream(ctx, name) // what is wrong, the stop tells
-	_, err := e.engine.StopStream(ctx, name)
-	if err == nil && before.State == graphmill.StateFailed {
-		refused := graphmill.Conflict(codeAlreadyStopped, "stream %q had failed", name)
-		refused.Next = "nothing; it had failed, and is no longer wanted running"
-		err = refused
-	}
-	return note("StopStream", "Stopped stream %s.", name), e.failed(ctx, name, stopping, err)
-}
-
 // atLeastOne returns a limit that is given; otherwise is the text of the error.
 func atLeastOne(n *int64, otherwise, field string) (int, error) {
 	switch {
@@ -118,10 +104,9 @@ func (e *executor) check(ctx context.Context, s *statement.Check) (Result, error
 	if s.From != "" {
 		req.From = s.From
 	}
-	began := time.Now()
 	batches, err := e.engine.CheckStream(ctx, s.Name, req)
 	if err == nil && len(batches) < req.BatchLimit {
-		err = tooFew(s.Name, len(batches), req, time.Since(began))
+		err = tooFew(s.Name, len(batches), req)
 	}
 	if err != nil {
 		return Result{}, e.failed(ctx, s.Name, checking, err)

@@ -360,15 +360,16 @@ func ownGraph(graph, database string) bool {
 	return graph == database || strings.HasPrefix(graph, database+".")
 }
 
-// NotAllowed returns a fault for each statement of w that its stream's ALLOW does
-// not permit, as far as the texts tell: the database is not asked, and nothing is
-// executed. Each names its statement's message.
+// NotAllowed returns a fault for each message of w with a statement that its stream's
+// ALLOW does not permit, as far as the texts tell: the database is not asked, and
+// nothing is executed. It is about the first such statement of the message.
 func (s *Sink) NotAllowed(w graphmill.Work) []*graphmill.Fault {
 	type verdict struct {
 		need    need
 		refused bool
 	}
 	verdicts := map[string]verdict{} // of texts, which mostly come many times
+	told := map[int]bool{}           // of messages
 	var faults []*graphmill.Fault
 	for i := range w.Statements {
 		text := w.Statements[i].Query.Text
@@ -377,7 +378,8 @@ func (s *Sink) NotAllowed(w graphmill.Work) []*graphmill.Fault {
 			v.need, v.refused = refused(needsOf(text), s.database(w.Database), w.Allow)
 			verdicts[text] = v
 		}
-		if v.refused {
+		if message := w.Statements[i].Message; v.refused && !told[message] {
+			told[message] = true
 			faults = append(faults, notAllowed(v.need, &w, &w.Statements[i]))
 		}
 	}

@@ -366,3 +366,17 @@ func flood(t *testing.T, n int) {
 	require.Zero(t, explained(s))
 	require.Len(t, sink.Texts("s"), 50)
 }
+
+// TestStatementsThatAreNotAllowedAreToldOnceAMessage: a transformation may make a
+// million of them, each of which would be told with its text.
+func TestStatementsThatAreNotAllowedAreToldOnceAMessage(t *testing.T) {
+	sink := openURI(t, "bolt://127.0.0.1:1")
+	query := &graphmill.Query{Text: "LOAD CSV FROM 'file:///x' AS row CREATE (:A)"}
+	statements := make([]graphmill.Statement, 10_000)
+	for i := range statements {
+		statements[i] = graphmill.Statement{Query: query, Message: i % 2}
+	}
+	faults := sink.NotAllowed(work(statements...))
+	require.Len(t, faults, 2)
+	require.Equal(t, []int{0, 1}, []int{faults[0].Message, faults[1].Message})
+}
