@@ -37,6 +37,7 @@ const (
 	maxSettingBytes      = 1 << 20        // bytes of one value
 	maxTopics            = 1000           // topics of one stream
 	maxTopicLength       = 249            // Kafka's own limit
+	maxBrokers           = 100            // addresses that a stream begins with
 	maxGroupLength       = 255            // bytes
 	maxConfigs           = 200            // entries of CONFIGS, and of CREDENTIALS
 	maxConfigBytes       = 64 << 10       // bytes of one value
@@ -160,6 +161,9 @@ func (s *StreamSpec) Validate() error {
 		if r.value < r.low || r.value > r.high {
 			return Invalid(r.field, "%d is outside of %d to %d", r.value, r.low, r.high)
 		}
+	}
+	if len(s.BootstrapServers) > maxBrokers {
+		return Invalid("bootstrap_servers", "%d addresses, %d are the most", len(s.BootstrapServers), maxBrokers)
 	}
 	for _, b := range s.BootstrapServers {
 		if err := ValidateBroker("bootstrap_servers", b); err != nil {

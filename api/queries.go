@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 
@@ -50,7 +51,9 @@ func (s *service) query(ctx context.Context, in *queryInput) (*queryOutput, erro
 		}
 		params[name] = value
 	}
-	r, err := query.Run(ctx, s.engine, query.Request{Statement: in.Body.Statement, Parameters: params, Owner: caller(ctx)})
+	r, err := query.Run(ctx, s.engine, query.Request{
+		Statement: in.Body.Statement, Parameters: params, Owner: caller(ctx), Logger: s.log.With("request_id", requestID(ctx)),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +85,10 @@ func plain(value any) (any, error) {
 		if i, err := v.Int64(); err == nil {
 			return i, nil
 		}
-		return v.Float64()
+		if f, err := v.Float64(); err == nil {
+			return f, nil
+		}
+		return nil, errors.New("a number is beyond what a float of 64 bits holds")
 	case []any:
 		for i := range v {
 			if v[i], err = plain(v[i]); err != nil {

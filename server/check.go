@@ -26,9 +26,10 @@ const maxCheckBytes = 64 << 20
 // executes nothing, whether the stream runs or not. A statement that ALLOW does
 // not permit is told as a failure of its message, as far as its text shows it.
 // Fewer batches than asked for are returned when the time is over, or when they
-// are large together (64 MiB).
+// are large together (64 MiB), unless all are wanted.
 //
-// Errors: KindTimeout (check_timeout) where no message came; KindInvalid
+// Errors: KindTimeout (check_timeout) where no message came, or fewer batches than all
+// that are wanted; KindTooLarge (check_too_large) where they are too large together; KindInvalid
 // (transformation_failed) where the transformation fails as a whole;
 // KindUnavailable while the broker or a topic is not there; KindConflict where
 // the stream could not start either, and already_running where the check wants the
@@ -58,17 +59,26 @@ func (s *Server) CheckStream(ctx context.Context, name string, r CheckRequest) (
 	defer cancel()
 	batches, err := s.check(limited, spec, r)
 	switch {
+	case err == nil && r.All && len(batches) < r.BatchLimit:
+		return nil, &graphmill.Error{Kind: graphmill.KindTooLarge, Code: "check_too_large",
+			Text: fmt.Sprintf("the first %d of %d batches hold %d MiB already, the most that a check tells", len(batches), r.BatchLimit, maxCheckBytes>>20),
+			Next: fmt.Sprintf("ask for %s at most", count(len(batches), "batch"))}
 	case err == nil:
 		return batches, nil
 	case s.life.Err() != nil:
 		return nil, s.Ready(ctx)
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("check stream %q: %w", name, ctx.Err())
-	case limited.Err() != nil && len(batches) > 0:
+	case limited.Err() != nil && len(batches) > 0 && !r.All:
 		return batches, nil
 	}
 	if f, ok := asFault(err); ok {
 		return nil, refusal(f)
+	}
+	if limited.Err() != nil && len(batches) > 0 {
+		return nil, &graphmill.Error{Kind: graphmill.KindTimeout, Code: "check_timeout",
+			Text: fmt.Sprintf("%d of %d batches of stream %q came within %v, reading from %q", len(batches), r.BatchLimit, name, r.Timeout, r.From),
+			Next: "ask for fewer batches, or wait for new messages with a longer timeout"}
 	}
 	if limited.Err() != nil {
 		return nil, &graphmill.Error{Kind: graphmill.KindTimeout, Code: "check_timeout",

@@ -341,16 +341,17 @@ func (st *stream) storeFailure(reason *graphmill.Reason) {
 
 // stop sets the desired state to stopped and ends the run after the batches
 // under way, within the drain timeout. Once begun it goes on to its end when the
-// caller goes away: half a stop would be neither state.
-func (st *stream) stop(ctx context.Context) error {
+// caller goes away: half a stop would be neither state. hadFailed says that there was
+// no run to end.
+func (st *stream) stop(ctx context.Context) (hadFailed bool, err error) {
 	unlock, err := st.begin(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer unlock()
 	rec, r := st.record(), st.current()
 	if r == nil && rec.Desired == graphmill.StateStopped {
-		return graphmill.Conflict(codeAlreadyStopped, "stream %q is already stopped", rec.Spec.Name)
+		return false, graphmill.Conflict(codeAlreadyStopped, "stream %q is already stopped", rec.Spec.Name)
 	}
 	notStored := st.update(func(rec *catalog.Stream) {
 		rec.Desired = graphmill.StateStopped
@@ -364,11 +365,11 @@ func (st *stream) stop(ctx context.Context) error {
 	}
 	if notStored != nil {
 		st.log.Error("the stop of the stream could not be stored", "error", notStored)
-		return &graphmill.Error{Kind: graphmill.KindUnavailable, Code: "not_stored",
+		return r == nil, &graphmill.Error{Kind: graphmill.KindUnavailable, Code: "not_stored",
 			Text: fmt.Sprintf("stream %q is stopped, but that could not be stored, and a restart of the server would start it again", rec.Spec.Name),
 			Next: "see whether the disk of the data directory is full (the server's log tells), and stop it once more"}
 	}
-	return nil
+	return r == nil, nil
 }
 
 // halt ends the run after the batch that is being executed and leaves the
@@ -451,6 +452,7 @@ func (st *stream) info() StreamInfo {
 		Reason:    reason,
 		Owner:     st.rec.Owner,
 		Busy:      st.checked,
+		Brokers:   st.srv.brokers(st.rec.Spec),
 	}
 }
 

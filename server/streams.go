@@ -79,10 +79,13 @@ func (s *Server) StopStream(ctx context.Context, name string) (StreamInfo, error
 	if err != nil {
 		return StreamInfo{}, err
 	}
-	if err := st.stop(ctx); err != nil {
+	hadFailed, err := st.stop(ctx)
+	if err != nil {
 		return StreamInfo{}, err
 	}
-	return st.info(), nil
+	info := st.info()
+	info.HadFailed = hadFailed
+	return info, nil
 }
 
 // DeleteStream drops a stream in any state, once the batch that it is executing

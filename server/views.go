@@ -72,6 +72,9 @@ type CheckRequest struct {
 	// else is done with it meanwhile. A START waits for the check, and so does a
 	// STOP.
 	Alone bool
+
+	// All makes it an error that there are fewer batches than asked for.
+	All bool
 }
 
 // CheckBatch is one batch of a check: the messages and what the transformation
@@ -90,6 +93,8 @@ type StreamInfo struct {
 	Reason    *graphmill.Reason
 	Owner     string   // who created it; empty: nobody that is known
 	Busy      bool     // a check that wants the stream alone is under way
+	Brokers   []string // that it reads from: those of Spec, or else the server's
+	HadFailed bool     // of a STOP: it had failed and did not run; what changed is what is desired
 	Warnings  []string // of creation: what will not work as it is, such as a missing module
 }
 

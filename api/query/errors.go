@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/api/statement"
 	"github.com/graphmill/graphmill/server"
 )
 
@@ -26,75 +28,153 @@ const (
 
 // Codes of the engine for which Memgraph has words.
 const (
-	codeNotFound       = "stream_not_found"
-	codeExists         = "stream_exists"
-	codeAlreadyRunning = "already_running"
-	codeAlreadyStopped = "already_stopped"
-	codeStreamRunning  = "stream_running"
-	codeUnreachable    = "broker_unreachable"
-	codeTopicAbsent    = "topic_absent"
-	codeCheckTimeout   = "check_timeout"
-	codeStartTimeout   = "start_timeout"
+	codeNotFound         = "stream_not_found"
+	codeExists           = "stream_exists"
+	codeAlreadyRunning   = "already_running"
+	codeAlreadyStopped   = "already_stopped"
+	codeStreamRunning    = "stream_running"
+	codeUnreachable      = "broker_unreachable"
+	codeTopicAbsent      = "topic_absent"
+	codeCheckTimeout     = "check_timeout"
+	codeStartTimeout     = "start_timeout"
+	codeModuleNotFound   = "module_not_found"
+	codeFunctionNotFound = "function_not_found"
+	codeWrongSource      = "wrong_source" // ours
 )
 
-// failed tells an error of the engine in the words that Memgraph has for it, and
-// clients look for, with the engine's own behind them. Kind, code and next step
-// stay.
+// subject is the stream that an error is about.
+type subject struct {
+	name      string
+	source    string // empty: not known
+	transform string
+}
+
+// consumer is what Memgraph calls a stream in most errors.
+func (s subject) consumer() string { return consumerOf(s.source) + " consumer " + s.name }
+
+func consumerOf(source string) string {
+	if source == "pulsar" {
+		return "Pulsar"
+	}
+	return "Kafka"
+}
+
+// failed tells an error about a stream that there is, or should be; see tell.
 func (e *executor) failed(ctx context.Context, name string, what doing, err error) error {
 	if err == nil {
 		return nil
 	}
+	about := subject{name: name}
+	if info, err := e.engine.Stream(ctx, name); err == nil {
+		about.source, about.transform = info.Spec.Source, info.Spec.Transform
+	}
+	return tell(about, what, err)
+}
+
+// tell puts an error of the engine into the words that Memgraph has for it, and
+// clients look for, with the engine's own behind them. Kind and code stay; the next
+// step too, but where it is another statement. What is none of the engine's errors,
+// a defect or a caller that has gone, is returned as it is.
+func tell(about subject, what doing, err error) error {
 	told := asError(err)
 	if told == nil {
 		return err
 	}
-	consumer := consumerOf(e.sourceOf(ctx, name, what, told.Code)) + " consumer " + name
-	words := ""
+	about.name = cut(about.name)
+	told.Text, told.Err, told.Field = reasonOf(told), nil, ""
+	if words, next := stateWords(about, what, told); words != "" {
+		told.Text = words
+		if next != "" {
+			told.Next = next
+		}
+	} else {
+		told.Text = phaseWords(about, what, told)
+	}
+	if what == settingOffset && told.Code != codeNotFound && told.Code != codeWrongSource {
+		told.Text = fmt.Sprintf("Could not set offset of consumer: %s. Error: %s", about.name, told.Text)
+	}
+	if what == checking && told.Code == codeCheckTimeout {
+		told.Next = fmt.Sprintf("wait longer with TIMEOUT, or look at old messages: CHECK STREAM %s FROM earliest", statement.Name(about.name))
+	}
+	return told
+}
+
+// stateWords are Memgraph's words about the state of a stream, which say all; and
+// the next step, where there is another than the engine's.
+func stateWords(about subject, what doing, told *graphmill.Error) (words, next string) {
+	name := statement.Name(about.name)
 	switch told.Code {
 	case codeNotFound:
-		words = fmt.Sprintf("Couldn't find stream '%s'", name)
+		return fmt.Sprintf("Couldn't find stream '%s'", about.name), ""
 	case codeExists:
-		words = fmt.Sprintf("Stream already exists with name '%s'", name)
-	case codeAlreadyRunning, codeStreamRunning:
-		words = consumer + " is already running"
+		return fmt.Sprintf("Stream already exists with name '%s'", about.name), fmt.Sprintf("to change it: ALTER STREAM %s SET ...; to begin anew: DROP STREAM %s", name, name)
+	case codeAlreadyRunning:
+		return about.consumer() + " is already running", ""
+	case codeStreamRunning:
+		return about.consumer() + " is already running", "stop it: STOP STREAM " + name
 	case codeAlreadyStopped:
-		words = consumer + " is already stopped"
-	}
-	if words != "" {
-		if what == settingOffset && told.Code != codeNotFound {
-			words = fmt.Sprintf("Could not set offset of consumer: %s. Error: %s", name, words)
+		return about.consumer() + " is already stopped", ""
+	case codeModuleNotFound, codeFunctionNotFound:
+		if what == starting || what == startingLimited || what == checking {
+			return fmt.Sprintf("Couldn't find transformation %s for stream '%s': %s", about.transform, about.name, told.Text), ""
 		}
-		told.Text, told.Field = words, ""
-		return told
 	}
-	reason := told.Error()
-	told.Err, told.Field = nil, ""
+	return "", ""
+}
+
+// phaseWords are Memgraph's words for what failed, with the reason behind them.
+func phaseWords(about subject, what doing, told *graphmill.Error) string {
+	reason := told.Text
 	switch what {
 	case creating:
-		switch told.Code {
-		case codeUnreachable:
+		switch {
+		case told.Code == codeTopicAbsent:
+			return about.consumer() + " cannot find topic: " + reason
+		case told.Code == codeUnreachable && about.source == "pulsar":
+			reason = "ConnectError: " + reason
+		case told.Code == codeUnreachable:
 			reason = "Local: Broker transport failure: " + reason
-		case codeTopicAbsent:
-			told.Text = consumer + " cannot find topic: " + reason
-			return told
 		}
-		told.Text = "Failed to initialize " + consumer + " : " + reason
+		return "Failed to initialize " + about.consumer() + " : " + reason
 	case startingLimited:
 		if told.Code == codeStartTimeout {
 			reason = "Timeout reached; " + reason
 		}
-		told.Text = "Starting " + consumer + " failed: " + reason
+		return "Starting " + about.consumer() + " failed: " + reason
 	case checking:
 		if told.Code == codeCheckTimeout {
 			reason = "timeout reached; " + reason
 		}
-		told.Text = consumer + " check failed: " + reason
-	case settingOffset:
-		told.Text = fmt.Sprintf("Could not set offset of consumer: %s. Error: %s", name, reason)
-	default:
-		told.Text = reason
+		return about.consumer() + " check failed: " + reason
 	}
-	return told
+	return reason
+}
+
+// words of statements for fields that are no options.
+var fieldWords = map[string]string{"batch_limit": "BATCH_LIMIT", "timeout_ms": "TIMEOUT", "from": "FROM", "set": "offset"}
+
+// reasonOf is an error's text with its cause, and the field as statements call it.
+func reasonOf(e *graphmill.Error) string {
+	told := *e
+	field, entry, hasEntry := strings.Cut(e.Field, ".")
+	if word := fieldWords[field]; word != "" {
+		field = word
+	}
+	told.Field = statement.Keyword(field)
+	if hasEntry {
+		told.Field += "." + entry
+	}
+	return told.Error()
+}
+
+// maxNameShown is how much of a name an error repeats, in characters.
+const maxNameShown = 200
+
+func cut(name string) string {
+	if r := []rune(name); len(r) > maxNameShown {
+		return string(r[:maxNameShown]) + "..."
+	}
+	return name
 }
 
 // asError returns a copy of the error as the engine tells it; nil for what is
@@ -121,40 +201,27 @@ func asError(err error) *graphmill.Error {
 	return nil
 }
 
-func nextOf(err error) string {
-	if e := asError(err); e != nil {
-		return e.Next
-	}
-	return ""
-}
+// maxNotes bounds how many failures of messages a CHECK tells.
+const maxNotes = 20
 
-// sourceOf returns what a stream reads, as far as that is known.
-func (e *executor) sourceOf(ctx context.Context, name string, what doing, code string) string {
-	if what == creating || code == codeNotFound {
-		return graphmill.SourceNameKafka
+// failureTexts tells which messages of a batch the transformation could not handle,
+// or would not be allowed to.
+func failureTexts(batches []server.CheckBatch) []string {
+	var texts []string
+	left := 0
+	for _, b := range batches {
+		for _, f := range b.Output.Failures {
+			if len(texts) == maxNotes {
+				left++
+				continue
+			}
+			texts = append(texts, failureText(b.Messages, f))
+		}
 	}
-	info, err := e.engine.Stream(ctx, name)
-	if err != nil {
-		return graphmill.SourceNameKafka
+	if left > 0 {
+		texts = append(texts, fmt.Sprintf("%d more messages failed", left))
 	}
-	return info.Spec.Source
-}
-
-func consumerOf(source string) string {
-	if source == graphmill.SourceNameKafka {
-		return "Kafka"
-	}
-	return "Pulsar"
-}
-
-// tooFew is the error of a CHECK that has not seen as many batches as it was asked
-// for: Memgraph's has all rows or none.
-func tooFew(name string, n int, req server.CheckRequest) error {
-	return &graphmill.Error{
-		Kind: graphmill.KindTimeout, Code: codeCheckTimeout,
-		Text: fmt.Sprintf("%d of %d batches came within %v", n, req.BatchLimit, req.Timeout),
-		Next: fmt.Sprintf("ask for fewer (CHECK STREAM %s BATCH_LIMIT %d), wait longer with TIMEOUT, or read old messages too with FROM earliest", name, max(n, 1)),
-	}
+	return texts
 }
 
 func failureText(messages []graphmill.Message, f graphmill.Failure) string {

@@ -33,7 +33,7 @@ func (e *executor) setOffset(ctx context.Context, a arguments) ([][]graphmill.Va
 		err.Next = "-1 is the beginning, -2 the end, a number from 0 on that offset of every partition"
 		return nil, e.failed(ctx, name, settingOffset, err)
 	}
-	info, err := e.engine.Stream(ctx, name)
+	info, err := e.stream(ctx, name)
 	if err == nil {
 		err = only(info, "mg.kafka_set_stream_offset", graphmill.SourceNameKafka)
 	}
@@ -48,11 +48,11 @@ func only(info server.StreamInfo, procedure, source string) error {
 	if info.Spec.Source == source {
 		return nil
 	}
-	return graphmill.Conflict("wrong_source", "'%s' can be only used for %s stream sources", procedure, consumerOf(source))
+	return graphmill.Conflict(codeWrongSource, "'%s' can be only used for %s stream sources", procedure, consumerOf(source))
 }
 
 func (e *executor) kafkaInfo(ctx context.Context, a arguments) ([][]graphmill.Value, error) {
-	info, err := e.engine.Stream(ctx, a.text(0))
+	info, err := e.stream(ctx, a.text(0))
 	if err == nil {
 		err = only(info, "mg.kafka_stream_info", graphmill.SourceNameKafka)
 	}
@@ -64,23 +64,22 @@ func (e *executor) kafkaInfo(ctx context.Context, a arguments) ([][]graphmill.Va
 	for i, t := range spec.Topics {
 		topics[i] = t
 	}
-	return [][]graphmill.Value{{strings.Join(spec.BootstrapServers, ","), shown(spec.Configs), spec.ConsumerGroup, shown(spec.Credentials), topics}}, nil
-}
-
-// shown is a redacted map as the procedures show it.
-func shown(entries map[string]string) map[string]any {
-	all := make(map[string]any, len(entries))
-	for k, v := range entries {
+	configs := make(map[string]any, len(spec.Configs))
+	for k, v := range spec.Configs {
 		if v == graphmill.RedactedValue {
 			v = reducted
 		}
-		all[k] = v
+		configs[k] = v
 	}
-	return all
+	credentials := make(map[string]any, len(spec.Credentials))
+	for k := range spec.Credentials {
+		credentials[k] = reducted
+	}
+	return [][]graphmill.Value{{strings.Join(info.Brokers, ","), configs, spec.ConsumerGroup, credentials, topics}}, nil
 }
 
 func (e *executor) pulsarInfo(ctx context.Context, a arguments) ([][]graphmill.Value, error) {
-	info, err := e.engine.Stream(ctx, a.text(0))
+	info, err := e.stream(ctx, a.text(0))
 	if err == nil {
 		err = only(info, "mg.pulsar_stream_info", "pulsar")
 	}

@@ -4,8 +4,10 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api/statement"
@@ -44,15 +46,15 @@ type Result struct {
 
 // Notification is what a statement tells beside its rows, as Bolt has it.
 type Notification struct {
-	Severity    string `json:"severity" enum:"INFORMATION,WARNING" doc:"INFORMATION or WARNING."`
+	Severity    string `json:"severity" enum:"INFO,WARNING" doc:"INFO or WARNING."`
 	Code        string `json:"code" doc:"A stable word, such as StartStream."`
 	Title       string `json:"title" doc:"What happened, in a sentence."`
 	Description string `json:"description,omitempty" doc:"What to do about it."`
 }
 
-// Severities of notifications.
+// Severities of notifications, as Memgraph has them.
 const (
-	SeverityInfo    = "INFORMATION"
+	SeverityInfo    = "INFO"
 	SeverityWarning = "WARNING"
 )
 
@@ -61,6 +63,7 @@ type Request struct {
 	Statement  string
 	Parameters map[string]any // see statement.Parse
 	Owner      string         // of streams that it creates; empty: nobody
+	Logger     *slog.Logger   // of what is told as internal only; nil: nothing is logged
 }
 
 // Run executes one statement. Errors: *statement.Error for what is no statement;
@@ -70,18 +73,22 @@ func Run(ctx context.Context, engine Engine, r Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	e := executor{engine: engine, owner: r.Owner}
+	e := executor{engine: engine, owner: r.Owner, log: cmp.Or(r.Logger, slog.New(slog.DiscardHandler))}
 	result, err := e.run(ctx, s)
+	if err != nil {
+		return Result{}, err
+	}
 	if result.Columns == nil {
 		result.Columns = []string{}
 	}
-	return result, err
+	return result, nil
 }
 
 // executor executes one statement.
 type executor struct {
 	engine Engine
 	owner  string
+	log    *slog.Logger
 }
 
 func (e *executor) run(ctx context.Context, s statement.Statement) (Result, error) {
@@ -94,13 +101,12 @@ func (e *executor) run(ctx context.Context, s statement.Statement) (Result, erro
 		return e.start(ctx, s)
 	case *statement.StartAll:
 		changed, err := e.engine.StartAll(ctx)
-		return allResult(changed, "StartAllStreams", "Started all streams."), err
+		return e.all(ctx, changed, starting, "StartAllStreams", "Started all streams."), err
 	case *statement.Stop:
-		_, err := e.engine.StopStream(ctx, s.Name)
-		return note("StopStream", "Stopped stream %s.", s.Name), e.failed(ctx, s.Name, stopping, err)
+		return e.stop(ctx, s)
 	case *statement.StopAll:
 		changed, err := e.engine.StopAll(ctx)
-		return allResult(changed, "StopAllStreams", "Stopped all streams."), err
+		return e.all(ctx, changed, stopping, "StopAllStreams", "Stopped all streams."), err
 	case *statement.Drop:
 		err := e.engine.DeleteStream(ctx, s.Name)
 		return note("DropStream", "Dropped stream %s.", s.Name), e.failed(ctx, s.Name, dropping, err)
@@ -127,15 +133,21 @@ func (r *Result) warn(code string, warnings ...string) {
 	}
 }
 
-// allResult tells which streams could not be started or stopped; those that were
-// in that state before are no news.
-func allResult(changed []server.Changed, code, title string) Result {
+// all tells which streams could not be started or stopped; those that were in that
+// state before are no news.
+func (e *executor) all(ctx context.Context, changed []server.Changed, what doing, code, title string) Result {
 	r := note(code, "%s", title)
 	for _, c := range changed {
 		if c.Err == nil {
 			continue
 		}
-		n := Notification{Severity: SeverityWarning, Code: code, Title: fmt.Sprintf("Stream %s: %v", c.Spec.Name, c.Err), Description: nextOf(c.Err)}
+		n := Notification{Severity: SeverityWarning, Code: code}
+		if told := asError(e.failed(ctx, c.Spec.Name, what, c.Err)); told != nil {
+			n.Title, n.Description = fmt.Sprintf("Stream %s: %s", c.Spec.Name, told.Text), told.Next
+		} else {
+			e.log.ErrorContext(ctx, "a stream could not be started or stopped", "stream", c.Spec.Name, "error", c.Err)
+			n.Title, n.Description = fmt.Sprintf("Stream %s: internal error", c.Spec.Name), "the server's log tells more"
+		}
 		r.Notifications = append(r.Notifications, n)
 	}
 	return r

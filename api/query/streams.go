@@ -20,7 +20,10 @@ func (e *executor) create(ctx context.Context, s *statement.Create) (Result, err
 	info, err := e.engine.CreateStream(ctx, server.CreateRequest{Spec: s.Spec, Check: true, Owner: e.owner})
 	r := note("CreateStream", "Created stream %s.", s.Spec.Name)
 	r.warn("CreateStream", info.Warnings...)
-	return r, e.failed(ctx, s.Spec.Name, creating, err)
+	if err != nil {
+		return Result{}, tell(subject{name: s.Spec.Name, source: s.Spec.Source, transform: s.Spec.Transform}, creating, err)
+	}
+	return r, nil
 }
 
 func (e *executor) alter(ctx context.Context, s *statement.Alter) (Result, error) {
@@ -33,9 +36,9 @@ func (e *executor) alter(ctx context.Context, s *statement.Alter) (Result, error
 func (e *executor) start(ctx context.Context, s *statement.Start) (Result, error) {
 	var req server.StartRequest
 	if s.BatchLimit != nil {
-		limit, err := atLeastOne(s.BatchLimit, "Batch limit has to be greater than or equal to 1", "batch_limit")
+		limit, err := atLeastOne(s.BatchLimit, "BATCH_LIMIT", "Batch limit has to be greater than or equal to 1")
 		if err == nil {
-			_, err = atLeastOne(s.TimeoutMS, "Timeout has to be greater than or equal to 1 milliseconds", "timeout_ms")
+			_, err = atLeastOne(s.TimeoutMS, "TIMEOUT", "Timeout has to be greater than or equal to 1 milliseconds")
 		}
 		if err != nil {
 			return Result{}, e.failed(ctx, s.Name, startingLimited, err)
@@ -49,15 +52,29 @@ func (e *executor) start(ctx context.Context, s *statement.Start) (Result, error
 	return note("StartStream", "Started stream %s.", s.Name), e.failed(ctx, s.Name, starting, err)
 }
 
-// atLeastOne returns a limit that is given; otherwise is the text of the error.
-func atLeastOne(n *int64, otherwise, field string) (int, error) {
+// stop counts a stream that has failed as stopped, as Memgraph does. It is desired
+// stopped then all the same, so that a restart of the server does not try it again.
+func (e *executor) stop(ctx context.Context, s *statement.Stop) (Result, error) {
+	info, err := e.engine.StopStream(ctx, s.Name)
+	if err == nil && info.HadFailed {
+		err = &graphmill.Error{Kind: graphmill.KindConflict, Code: codeAlreadyStopped, Next: "it had failed, and stays stopped now; CALL mg.stream_status tells why it failed"}
+	}
+	if err != nil {
+		return Result{}, e.failed(ctx, s.Name, stopping, err)
+	}
+	return note("StopStream", "Stopped stream %s.", s.Name), nil
+}
+
+// atLeastOne returns a limit, 0 where none is given; otherwise is the text of the
+// error.
+func atLeastOne(n *int64, keyword, otherwise string) (int, error) {
 	switch {
 	case n == nil:
 		return 0, nil
 	case *n < 1:
-		return 0, &graphmill.Error{Kind: graphmill.KindInvalid, Code: "invalid", Field: field, Text: otherwise}
+		return 0, graphmill.Invalid("", "%s", otherwise)
 	case int64(int(*n)) != *n:
-		return 0, graphmill.Invalid(field, "%d is too much", *n)
+		return 0, graphmill.Invalid(keyword, "%d is too much", *n)
 	}
 	return int(*n), nil
 }
@@ -79,7 +96,7 @@ func (e *executor) show(ctx context.Context) (Result, error) {
 }
 
 func (e *executor) showCreate(ctx context.Context, name string) (Result, error) {
-	info, err := e.engine.Stream(ctx, name)
+	info, err := e.stream(ctx, name)
 	if err != nil {
 		return Result{}, e.failed(ctx, name, showing, err)
 	}
@@ -87,13 +104,22 @@ func (e *executor) showCreate(ctx context.Context, name string) (Result, error) 
 	return Result{Columns: []string{"name", "statement"}, Rows: [][]graphmill.Value{{name, text}}}, nil
 }
 
-// check has the rows of Memgraph's CHECK: the stream must be stopped, and counts
-// as running meanwhile.
+// stream returns a stream of which the definition can be read.
+func (e *executor) stream(ctx context.Context, name string) (server.StreamInfo, error) {
+	info, err := e.engine.Stream(ctx, name)
+	if err == nil && info.State == graphmill.StateBroken && info.Reason != nil {
+		err = &graphmill.Error{Kind: graphmill.KindConflict, Code: info.Reason.Code, Text: info.Reason.Text, Next: info.Reason.NextStep}
+	}
+	return info, err
+}
+
+// check has the rows of Memgraph's CHECK, all that are asked for or none: the stream
+// must be stopped, and counts as running meanwhile.
 func (e *executor) check(ctx context.Context, s *statement.Check) (Result, error) {
-	req := server.CheckRequest{BatchLimit: defaultCheckBatches, Timeout: s.Timeout(defaultCheckTimeout), From: defaultCheckFrom, Alone: true}
-	limit, err := atLeastOne(s.BatchLimit, "Batch limit has to be positive!", "batch_limit")
+	req := server.CheckRequest{BatchLimit: defaultCheckBatches, Timeout: s.Timeout(defaultCheckTimeout), From: defaultCheckFrom, Alone: true, All: true}
+	limit, err := atLeastOne(s.BatchLimit, "BATCH_LIMIT", "Batch limit has to be positive!")
 	if err == nil {
-		_, err = atLeastOne(s.TimeoutMS, "Timeout has to be positive!", "timeout_ms")
+		_, err = atLeastOne(s.TimeoutMS, "TIMEOUT", "Timeout has to be positive!")
 	}
 	if err != nil {
 		return Result{}, e.failed(ctx, s.Name, checking, err)
@@ -105,9 +131,6 @@ func (e *executor) check(ctx context.Context, s *statement.Check) (Result, error
 		req.From = s.From
 	}
 	batches, err := e.engine.CheckStream(ctx, s.Name, req)
-	if err == nil && len(batches) < req.BatchLimit {
-		err = tooFew(s.Name, len(batches), req)
-	}
 	if err != nil {
 		return Result{}, e.failed(ctx, s.Name, checking, err)
 	}
@@ -115,10 +138,8 @@ func (e *executor) check(ctx context.Context, s *statement.Check) (Result, error
 	r.Columns = []string{"queries", "raw messages"}
 	for _, b := range batches {
 		r.Rows = append(r.Rows, checkRow(b))
-		for _, f := range b.Output.Failures {
-			r.warn("CheckStream", failureText(b.Messages, f))
-		}
 	}
+	r.warn("CheckStream", failureTexts(batches)...)
 	return r, nil
 }
 

@@ -35,7 +35,7 @@ func Complete(text string) Completion {
 		text = text[strings.LastIndex(text, pieces[len(pieces)-1].Text):]
 	}
 	all, err := lex(text)
-	if err != nil || nesting(all) != nil || len(all) > maxProbed {
+	if err != nil || nesting(all) != nil || len(all) > maxProbed || len(text) > maxProbedBytes {
 		return Completion{}
 	}
 	all = all[:len(all)-1] // without the end

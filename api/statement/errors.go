@@ -32,33 +32,6 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (line %d, column %d)", e.Text, e.Line, e.Column)
 }
 
-// maxExcerpt bounds how much of a line Excerpt repeats, in characters.
-const maxExcerpt = 100
-
-// Excerpt returns the line of the text that is wrong, cut where it is long, and
-// below it a caret at the place.
-func (e *Error) Excerpt(text string) string {
-	lines := strings.Split(text, "\n")
-	if e.Line < 1 || e.Line > len(lines) {
-		return ""
-	}
-	line := []rune(strings.TrimSuffix(lines[e.Line-1], "\r"))
-	at := min(max(e.Column-1, 0), len(line))
-	from := max(0, at-maxExcerpt*2/3)
-	to := min(len(line), from+maxExcerpt)
-	var b strings.Builder
-	b.WriteString(string(line[from:to]))
-	b.WriteByte('\n')
-	for _, c := range line[from:at] {
-		if c != '\t' { // one stays one, so that the caret stands below
-			c = ' '
-		}
-		b.WriteRune(c)
-	}
-	b.WriteString(strings.Repeat("^", max(1, min(e.Length, to-at))))
-	return b.String()
-}
-
 // whole makes an error about a text as a whole.
 func whole(format string, args ...any) *Error {
 	return &Error{Code: CodeSyntax, Line: 1, Column: 1, Length: 1, Text: fmt.Sprintf(format, args...)}
@@ -70,7 +43,8 @@ func at(t lexer.Token, code, format string, args ...any) *Error {
 	return &Error{Code: code, Line: t.Pos.Line, Column: t.Pos.Column, Length: max(1, utf8.RuneCountInString(first)), Text: fmt.Sprintf(format, args...)}
 }
 
-// found says what a token is, without what may be secret.
+// found says what a token is, without what may be secret: in a map, or where one
+// should be.
 func found(t lexer.Token, inMap bool) string {
 	switch {
 	case t.EOF():
@@ -87,10 +61,13 @@ func found(t lexer.Token, inMap bool) string {
 	return clip(t.Value)
 }
 
-func clip(s string) string {
+func clip(s string) string { return fmt.Sprintf("%q", cut(s)) }
+
+// cut shortens what an error repeats of a text.
+func cut(s string) string {
 	const most = 40 // characters
 	if utf8.RuneCountInString(s) > most {
 		s = string([]rune(s)[:most]) + "..."
 	}
-	return fmt.Sprintf("%q", s)
+	return s
 }

@@ -145,6 +145,8 @@ func (e expectation) advice(before []lexer.Token, t lexer.Token, inMap bool) str
 		return "the keys of a map are strings: put it into quotes"
 	case t.Type == digitsToken && (name || last == "-" || last == "."):
 		return "a name of which a part begins with a digit is written in quotes, as in 'topic-2'"
+	case len(before) > 1 && (last == "''" || last == `""`) && kindOf(strings.ToUpper(before[len(before)-2].Value)) >= 0:
+		return "the quotes are doubled: an empty string is read, and an address behind it"
 	case last == "BOOTSTRAP_SERVERS" || last == "SERVICE_URL":
 		return "an address is a string: put it into quotes, as in 'localhost:9092'"
 	case strings.EqualFold(t.Value, "RETURN") && slices.ContainsFunc(before, func(t lexer.Token) bool { return strings.EqualFold(t.Value, "CALL") }):

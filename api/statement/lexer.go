@@ -2,6 +2,7 @@ package statement
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -27,12 +28,14 @@ var tokens = lexer.MustSimple([]lexer.SimpleRule{
 })
 
 var (
-	commentToken = tokens.Symbols()["Comment"]
-	spaceToken   = tokens.Symbols()["Space"]
-	stringToken  = tokens.Symbols()["String"]
-	digitsToken  = tokens.Symbols()["Digits"]
-	wordToken    = tokens.Symbols()["Word"]
-	unendedToken = tokens.Symbols()["Unended"]
+	commentToken   = tokens.Symbols()["Comment"]
+	spaceToken     = tokens.Symbols()["Space"]
+	stringToken    = tokens.Symbols()["String"]
+	parameterToken = tokens.Symbols()["Parameter"]
+	digitsToken    = tokens.Symbols()["Digits"]
+	wordToken      = tokens.Symbols()["Word"]
+	unendedToken   = tokens.Symbols()["Unended"]
+	otherToken     = tokens.Symbols()["Other"]
 )
 
 // lex cuts a text into its tokens, without comments and white space. The last one
@@ -69,8 +72,11 @@ func name(token string) string {
 
 var escapes = map[byte]byte{'\\': '\\', '\'': '\'', '"': '"', '`': '`', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
+var errEscape = errors.New("a backslash in a string begins an escape, one of \\\\ \\' \\\" \\` \\b \\f \\n \\r \\t \\u \\U; a backslash itself is written \\\\")
+
 // unquote returns the content of a String token: Cypher's escapes are a backslash
-// and one of \ ' " ` b f n r t, uXXXX or UXXXXXXXX.
+// and one of \ ' " ` b f n r t, uXXXX or UXXXXXXXX. Errors repeat nothing of it: it
+// may be a password.
 func unquote(token string) (string, error) {
 	inside := token[1 : len(token)-1]
 	if !strings.Contains(inside, `\`) {
@@ -90,22 +96,21 @@ func unquote(token string) (string, error) {
 		}
 		digits := map[byte]int{'u': 4, 'U': 8}[after[0]]
 		if digits == 0 {
-			_, n := utf8.DecodeRuneInString(after)
-			return "", errors.New(`there is no escape \` + after[:n] + ` in a string; a backslash itself is written \\`)
+			return "", errEscape
 		}
 		if len(after) <= digits {
-			return "", errors.New(`\` + after[:1] + " needs " + strconv.Itoa(digits) + " hexadecimal digits")
+			return "", fmt.Errorf(`\%c needs %d hexadecimal digits`, after[0], digits)
 		}
 		r, err := strconv.ParseUint(after[1:1+digits], 16, 32)
 		if err != nil {
-			return "", errors.New(`\` + after[:1+digits] + " is not made of " + strconv.Itoa(digits) + " hexadecimal digits")
+			return "", fmt.Errorf(`\%c needs %d hexadecimal digits`, after[0], digits)
 		}
 		inside = after[1+digits:]
 		if low, ok := surrogate(r, inside); ok {
 			r, inside = 0x10000+(r-0xD800)<<10+(low-0xDC00), inside[6:]
 		}
 		if r > utf8.MaxRune || !utf8.ValidRune(rune(r)) {
-			return "", errors.New(`\` + after[:1+digits] + " is no character")
+			return "", fmt.Errorf(`the digits behind a \%c of the string stand for no character`, after[0])
 		}
 		b.WriteRune(rune(r))
 	}

@@ -72,6 +72,17 @@ var options = []optionInfo{
 	{keyword: "RESPONSE_LIMIT", field: "response_limit", kind: kindInteger, label: "Response limit must be an integer literal!"},
 }
 
+// Keyword returns the option that sets a field of graphmill.StreamSpec in JSON; the
+// field itself where there is none.
+func Keyword(field string) string {
+	for _, o := range options {
+		if o.field == field && field != "" {
+			return o.keyword
+		}
+	}
+	return field
+}
+
 func infoOf(keyword string) *optionInfo {
 	i := slices.IndexFunc(options, func(o optionInfo) bool { return strings.EqualFold(o.keyword, keyword) })
 	return &options[i] // a test holds that the grammar has none beside

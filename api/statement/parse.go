@@ -82,9 +82,13 @@ func refused(all []lexer.Token) error {
 	return nil
 }
 
-// maxProbed is how many tokens may stand before an error of which it is found out
-// what could stand in its place: the parser reads them again some fifty times.
-const maxProbed = 500
+// maxProbed and maxProbedBytes are how much may stand before an error of which it is
+// found out what could stand in its place: the parser reads that again some fifty
+// times.
+const (
+	maxProbed      = 500     // tokens
+	maxProbedBytes = 8 << 10 // with white space and comments
+)
 
 // explain turns an error of the parser into ours: what was found, what may stand
 // there, what was meant.
@@ -110,8 +114,8 @@ func explain(text string, all []lexer.Token, err error) error {
 			maps--
 		}
 	}
-	if k > maxProbed {
-		return at(t, CodeSyntax, "found %s, which does not fit there", found(t, maps > 0))
+	if k > maxProbed || t.Pos.Offset > maxProbedBytes {
+		return at(t, CodeSyntax, "found %s, which does not fit there", found(t, maps > 0 || forMap(all, k)))
 	}
 	want := expected(all[:k], text[:t.Pos.Offset], maps > 0)
 	if t.Value == "," && slices.Contains(want.things, aComma) {
@@ -119,15 +123,21 @@ func explain(text string, all []lexer.Token, err error) error {
 		t = all[k]
 		want = expected(all[:k], text[:t.Pos.Offset], maps > 0)
 	}
-	e := at(t, CodeSyntax, "found %s, expected %s", found(t, maps > 0), want)
+	e := at(t, CodeSyntax, "found %s, expected %s", found(t, maps > 0 || forMap(all, k)), want)
 	e.Next = want.advice(all[:k], t, maps > 0)
 	return e
+}
+
+// forMap says whether token k stands where a map should be.
+func forMap(all []lexer.Token, k int) bool {
+	return k > 0 && kindOf(strings.ToUpper(all[k-1].Value)) == kindMap
 }
 
 // resolver turns what was written into a Statement.
 type resolver struct {
 	tokens []lexer.Token
 	params map[string]any
+	inMap  int // how deep within maps: what stands there may be secret
 }
 
 func (r *resolver) syntax(pos lexer.Position, format string, args ...any) *Error {

@@ -3,6 +3,8 @@ package statement_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -117,6 +119,28 @@ func TestAccepted(t *testing.T) {
 		}),
 		"CREATE KAFKA STREAM s TOPICS t TRANSFORM m.f START_FROM '2026-01-31T12:00:00Z'": kafka(func(s *graphmill.StreamSpec) { s.StartFrom = "2026-01-31T12:00:00Z" }),
 
+		// As clients and examples write them.
+		"CREATE KAFKA STREAM s TOPICS a,b TRANSFORM m.f CONSUMER_GROUP g BATCH_INTERVAL 9999 BATCH_SIZE 99 BOOTSTRAP_SERVERS 'localhost:9092';": kafka(func(s *graphmill.StreamSpec) {
+			s.Topics, s.ConsumerGroup, s.BatchIntervalMS, s.BatchSize, s.BootstrapServers = []string{"a", "b"}, "g", 9999, 99, []string{"localhost:9092"}
+		}),
+		"CREATE KAFKA STREAM s TOPICS t TRANSFORM m.f BATCH_SIZE 99;":                   kafka(func(s *graphmill.StreamSpec) { s.BatchSize = 99 }),
+		"CREATE KAFKA STREAM s TOPICS t TRANSFORM m.f BOOTSTRAP_SERVERS 'h1', 'h2';":    kafka(servers("h1", "h2")),
+		"CREATE KAFKA STREAM s TOPICS t TRANSFORM m.f BOOTSTRAP_SERVERS \"kafka:9092\"": kafka(servers("kafka:9092")),
+		"START STREAM comment_stream;":                                                  &statement.Start{Name: "comment_stream"},
+		"SHOW STREAMS;":                                                                 &statement.Show{},
+		"DROP STREAM comment_stream;":                                                   &statement.Drop{Name: "comment_stream"},
+		"CREATE KAFKA STREAM s TOPICS t TRANSFORM m.f BOOTSTRAP_SERVERS 'get.memgraph.com:9093' CREDENTIALS {'sasl.username':'public','sasl.password':'public','security.protocol':'SASL_PLAINTEXT','sasl.mechanism':'PLAIN'};": kafka(func(s *graphmill.StreamSpec) {
+			s.BootstrapServers = []string{"get.memgraph.com:9093"}
+			s.Credentials = map[string]string{"sasl.username": "public", "sasl.password": "public", "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+		}),
+		"CREATE KAFKA STREAM s\nTOPICS 'a.b-v0'\nTRANSFORM m.f\nCONSUMER_GROUP mg_consumer\nBATCH_INTERVAL 10000\nBATCH_SIZE 1000\nBOOTSTRAP_SERVERS 'pkc.cloud:9092'\nCONFIGS {\"security.protocol\": \"SASL_SSL\", \"sasl.mechanism\": \"PLAIN\"}": kafka(func(s *graphmill.StreamSpec) {
+			s.Topics, s.BatchIntervalMS, s.BatchSize, s.BootstrapServers = []string{"a.b-v0"}, 10000, 1000, []string{"pkc.cloud:9092"}
+			s.Configs = map[string]string{"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+		}),
+		"CALL mg.create_module_file('m.wasm', $topic) YIELD *;": &statement.Call{Procedure: "mg.create_module_file", Arguments: []any{"m.wasm", "t"}},
+		"CALL mg.get_module_files() YIELD path;":                &statement.Call{Procedure: "mg.get_module_files", Yield: []statement.Yield{{Name: "path", As: "path"}}},
+		"CALL mg.delete_module_file('m.wasm') YIELD *;":         &statement.Call{Procedure: "mg.delete_module_file", Arguments: []any{"m.wasm"}},
+
 		// Ours.
 		"SHOW CREATE STREAM s":                &statement.ShowCreate{Name: "s"},
 		"CHECK STREAM s FROM earliest":        &statement.Check{Name: "s", From: "earliest"},
@@ -142,6 +166,47 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
+// Every keyword is a name where a name stands, in whatever case.
+func TestKeywordsAreNames(t *testing.T) {
+	keywords := slices.Concat(statement.Complete("").Keywords, statement.Complete("CREATE KAFKA STREAM s TOPICS t ").Keywords, statement.Complete("CHECK STREAM s ").Keywords,
+		[]string{"ALL", "AS", "FALSE", "FROM", "KAFKA", "NULL", "PULSAR", "SET", "STREAM", "STREAMS", "TRUE", "YIELD", "MATCH", "RETURN", "null", "Stream"})
+	require.Greater(t, len(keywords), 40)
+	for _, k := range keywords {
+		for _, verb := range []string{"DROP STREAM ", "STOP STREAM ", "START STREAM ", "CHECK STREAM ", "SHOW CREATE STREAM ", "ALTER STREAM "} {
+			text := verb + k
+			if strings.HasPrefix(verb, "ALTER") {
+				text += " SET BATCH_SIZE 1"
+			}
+			got, err := statement.Parse(text, nil)
+			require.NoError(t, err, text)
+			require.Contains(t, statement.Print(got), k[1:], text)
+		}
+		text := fmt.Sprintf("CREATE KAFKA STREAM %s TOPICS %[1]s, a.%[1]s-%[1]s TRANSFORM %[1]s.%[1]s CONSUMER_GROUP %[1]s", k)
+		got, err := statement.Parse(text, nil)
+		require.NoError(t, err, text)
+		want := graphmill.StreamSpec{Name: k, Source: "kafka", Topics: []string{k, "a." + k + "-" + k}, Transform: k + "." + k, ConsumerGroup: k}
+		require.Equal(t, &statement.Create{Spec: want}, got)
+	}
+}
+
+// Options come in any order.
+func TestOptionsInAnyOrder(t *testing.T) {
+	options := []string{"TOPICS t, u", "TRANSFORM m.f", "CONSUMER_GROUP g", "BATCH_INTERVAL 1", "BATCH_SIZE 2", "BOOTSTRAP_SERVERS 'a:1', 'b:2'", "CONFIGS {'a': 'b'}", "CREDENTIALS {}"}
+	want, err := statement.Parse("CREATE KAFKA STREAM s "+strings.Join(options, " "), nil)
+	require.NoError(t, err)
+	for step := 1; step < len(options); step += 2 { // coprime to their number
+		for first := range options {
+			text := "CREATE KAFKA STREAM s"
+			for i := range options {
+				text += " " + options[(first+i*step)%len(options)]
+			}
+			got, err := statement.Parse(text, nil)
+			require.NoError(t, err, text)
+			require.Equal(t, want, got, text)
+		}
+	}
+}
+
 // Pulsar's statements are read like Kafka's; what is right is told to be for a
 // later version, what is wrong to be wrong.
 func TestNotAvailableYet(t *testing.T) {
@@ -149,6 +214,7 @@ func TestNotAvailableYet(t *testing.T) {
 		"CREATE PULSAR STREAM s TOPICS t TRANSFORM m.f":                                                      "CREATE PULSAR STREAM",
 		"CREATE PULSAR STREAM s TOPICS 'persistent://a/b/c', d TRANSFORM m.f BATCH_INTERVAL 1 BATCH_SIZE 2":  "CREATE PULSAR STREAM",
 		"CREATE PULSAR STREAM s TOPICS t TRANSFORM m.f SERVICE_URL 'pulsar://localhost:6650'":                "CREATE PULSAR STREAM",
+		"CREATE PULSAR STREAM s TOPICS a,b TRANSFORM m.f BATCH_INTERVAL 9 BATCH_SIZE 9 SERVICE_URL 'x';":     "CREATE PULSAR STREAM",
 		"CREATE PULSAR STREAM s TOPICS t TRANSFORM m.f SUBSCRIPTION x SUBSCRIPTION_TYPE failover CONFIGS {}": "CREATE PULSAR STREAM",
 		"CREATE KAFKA STREAM s TOPICS t TRANSFORM m.f DELIVERY exactly_once":                                 "DELIVERY exactly_once",
 		"CREATE KAFKA STREAM s TOPICS t TRANSFORM m.f ON_FAILURE SKIP":                                       "ON_FAILURE skip",
@@ -206,26 +272,29 @@ func TestSyntaxErrors(t *testing.T) {
 		"CHECK STREAM invalid stream name":        `1:22 found "stream", expected BATCH_LIMIT, FROM, TIMEOUT or the end`,
 		"CREATE KAFKA STREAM invalid stream name": `1:29 found "stream", expected an option or the end | the options are `,
 		"CREATE KAFKA STREAM s TOPICS":            "1:29 found the end, expected a name, a string, a parameter or a list",
-		"CREATE KAFKA STREAM s TOPICS invalid topic name TRANSFORM m.f":       `1:38 found "topic", expected an option, ',' or the end | the options are `,
-		"CREATE KAFKA STREAM s TOPICS t, TRANSFORM m.f":                       `1:43 found "m", expected an option, ',' or the end | the options are `,
-		"CREATE KAFKA STREAM s TOPICS TRANSFORM transform":                    "1:49 found the end, expected a name, a string or a parameter",
-		"CREATE KAFKA STREAM s TOPICS t,":                                     "1:32 found the end, expected a name, a string, a parameter or a list",
-		"CREATE KAFKA STREAM s TOPICS t TRANSFORM":                            "1:41 found the end, expected a name, a string or a parameter",
-		create + "CONSUMER_GROUP":                                             "1:60 found the end, expected a name, a string or a parameter",
-		create + "CONSUMER_GROUP invalid group":                               `1:69 found "group", expected an option or the end | the options are `,
-		create + "CONSUMER_GROUP 1st":                                         `1:61 found "1st", expected a name, a string or a parameter | a name of which a part begins with a digit is written in quotes, as in 'topic-2'`,
-		create + "BATCH_INTERVAL":                                             "1:60 found the end, expected an integer or a parameter",
-		create + "BATCH_INTERVAL invalid":                                     `1:61 found "invalid", expected an integer or a parameter`,
-		create + "BATCH_SIZE":                                                 "1:56 found the end, expected an integer or a parameter",
-		create + "BATCH_SIZE -1":                                              "1:57 found '-', expected a number without a sign",
-		create + "BATCH_SIZE 1x":                                              `1:57 "1x" is no number`,
-		create + "BATCH_SIZE 1_000":                                           `1:57 "1_000" is no number`,
-		create + "BOOTSTRAP_SERVERS":                                          "1:63 found the end, expected a string or a parameter | an address is a string: put it into quotes, as in 'localhost:9092'",
-		create + "BOOTSTRAP_SERVERS localhost:9092":                           `1:64 found "localhost", expected a string or a parameter | an address is a string: put it into quotes, as in 'localhost:9092'`,
-		create + "SERVICE_URL 'pulsar://x'":                                   "1:46 SERVICE_URL is an option of a Pulsar stream, not of a Kafka stream",
-		create + "CONFIGS":                                                    "1:53 found the end, expected a map or a parameter",
-		create + "CONFIGS 2":                                                  `1:54 found "2", expected a map or a parameter`,
-		create + "CREDENTIALS 2":                                              `1:58 found "2", expected a map or a parameter`,
+		"CREATE KAFKA STREAM s TOPICS invalid topic name TRANSFORM m.f": `1:38 found "topic", expected an option, ',' or the end | the options are `,
+		"CREATE KAFKA STREAM s TOPICS t, TRANSFORM m.f":                 `1:43 found "m", expected an option, ',' or the end | the options are `,
+		"CREATE KAFKA STREAM s TOPICS TRANSFORM transform":              "1:49 found the end, expected a name, a string or a parameter",
+		"CREATE KAFKA STREAM s TOPICS t,":                               "1:32 found the end, expected a name, a string, a parameter or a list",
+		"CREATE KAFKA STREAM s TOPICS t TRANSFORM":                      "1:41 found the end, expected a name, a string or a parameter",
+		create + "CONSUMER_GROUP":                                       "1:60 found the end, expected a name, a string or a parameter",
+		create + "CONSUMER_GROUP invalid group":                         `1:69 found "group", expected an option or the end | the options are `,
+		create + "CONSUMER_GROUP 1st":                                   `1:61 found "1st", expected a name, a string or a parameter | a name of which a part begins with a digit is written in quotes, as in 'topic-2'`,
+		create + "BATCH_INTERVAL":                                       "1:60 found the end, expected an integer or a parameter",
+		create + "BATCH_INTERVAL invalid":                               `1:61 found "invalid", expected an integer or a parameter`,
+		create + "BATCH_SIZE":                                           "1:56 found the end, expected an integer or a parameter",
+		create + "BATCH_SIZE -1":                                        "1:57 found '-', expected a number without a sign",
+		create + "BATCH_SIZE 1x":                                        `1:57 "1x" is no number`,
+		create + "BATCH_SIZE 1_000":                                     `1:57 "1_000" is no number`,
+		create + "BOOTSTRAP_SERVERS":                                    "1:63 found the end, expected a string or a parameter | an address is a string: put it into quotes, as in 'localhost:9092'",
+		create + "BOOTSTRAP_SERVERS localhost:9092":                     `1:64 found "localhost", expected a string or a parameter | an address is a string: put it into quotes, as in 'localhost:9092'`,
+		create + "SERVICE_URL 'pulsar://x'":                             "1:46 SERVICE_URL is an option of a Pulsar stream, not of a Kafka stream",
+		create + "CONFIGS":                                              "1:53 found the end, expected a map or a parameter",
+		create + "CONFIGS 2":                                            `1:54 found "2", expected a map or a parameter`,
+		create + "CREDENTIALS 2":                                        `1:58 found "2", expected a map or a parameter`,
+		create + "BATCH_SIZE 0b11":                                      `1:57 "0b11" is no number`,
+		create + "BOOTSTRAP_SERVERS ''kafka:9092''":                     `1:66 found "kafka", expected an option, ',' or the end | the quotes are doubled`,
+		"CREATE PULSAR STREAM s TOPICS t TRANSFORM m.f SERVICE_URL pulsar://localhost:6650": `1:59 found "pulsar", expected a string or a parameter | an address is a string: put it into quotes, as in 'localhost:9092'`,
 		create + "CONFIGS {key: 'v'}":                                         "1:55 found a word, expected a string or '}' | the keys of a map are strings: put it into quotes",
 		create + "CREDENTIALS {'sasl.password': s3cret}":                      "1:76 found a word, expected a string or a parameter",
 		create + "CREDENTIALS {'sasl.password': 's3cret' 'x'}":                "1:85 found a string, expected ',' or '}'",
@@ -246,9 +315,9 @@ func TestSyntaxErrors(t *testing.T) {
 		"CALL mg.load_all":                                                    "1:17 found the end, expected '('",
 		"CALL mg.load_all() YIELD":                                            "1:25 found the end, expected a name or '*'",
 		"CALL mg.transformations() YIELD name RETURN name":                    `1:38 found "RETURN", expected AS, ',' or the end | the results of a procedure are chosen and named by YIELD: YIELD name AS column`,
-		`DROP STREAM 'a\x'`:                                                   `1:13 there is no escape \x in a string; a backslash itself is written \\`,
+		`DROP STREAM 'a\x'`:                                                   `1:13 a backslash in a string begins an escape, one of \\ \' \" \` + "`" + ` \b \f \n \r \t \u \U; a backslash itself is written \\`,
 		`DROP STREAM '\u12'`:                                                  `1:13 \u needs 4 hexadecimal digits`,
-		`DROP STREAM '\ud800'`:                                                `1:13 \ud800 is no character`,
+		`DROP STREAM '\ud800'`:                                                `1:13 the digits behind a \u of the string stand for no character`,
 		"DROP STREAM `a":                                                      "1:13 found a name in backticks without its end, expected a name, a string or a parameter",
 		"DROP STREAM /* a":                                                    "1:13 found a comment without its end, expected a name, a string or a parameter",
 		"DROP STREAM \xff":                                                    "1:1 the statement is not text in UTF-8",

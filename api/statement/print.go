@@ -21,23 +21,23 @@ func Print(s Statement) string {
 	case *Create:
 		return printCreate(s.Spec)
 	case *Alter:
-		return "ALTER STREAM " + printName(s.Name) + " SET" + printOptions(members(s.Patch), false) + printFrom(s.From)
+		return "ALTER STREAM " + Name(s.Name) + " SET" + printOptions(members(s.Patch), false) + printFrom(s.From)
 	case *Start:
-		return "START STREAM " + printName(s.Name) + s.Limits.print()
+		return "START STREAM " + Name(s.Name) + s.Limits.print()
 	case *StartAll:
 		return "START ALL STREAMS"
 	case *Stop:
-		return "STOP STREAM " + printName(s.Name)
+		return "STOP STREAM " + Name(s.Name)
 	case *StopAll:
 		return "STOP ALL STREAMS"
 	case *Drop:
-		return "DROP STREAM " + printName(s.Name)
+		return "DROP STREAM " + Name(s.Name)
 	case *Show:
 		return "SHOW STREAMS"
 	case *ShowCreate:
-		return "SHOW CREATE STREAM " + printName(s.Name)
+		return "SHOW CREATE STREAM " + Name(s.Name)
 	case *Check:
-		return "CHECK STREAM " + printName(s.Name) + s.Limits.print() + printFrom(s.From)
+		return "CHECK STREAM " + Name(s.Name) + s.Limits.print() + printFrom(s.From)
 	case *Call:
 		return s.print()
 	}
@@ -57,7 +57,7 @@ func printCreate(spec graphmill.StreamSpec) string {
 			delete(given, field)
 		}
 	}
-	return "CREATE " + strings.ToUpper(spec.Source) + " STREAM " + printName(spec.Name) + printOptions(given, true)
+	return "CREATE " + strings.ToUpper(spec.Source) + " STREAM " + Name(spec.Name) + printOptions(given, true)
 }
 
 func members(doc []byte) map[string]json.RawMessage {
@@ -102,7 +102,7 @@ func (o *optionInfo) print(doc json.RawMessage) string {
 			return printString(strings.Join(all, ","))
 		}
 		for i, s := range all {
-			all[i] = printName(s)
+			all[i] = Name(s)
 		}
 		return strings.Join(all, ", ")
 	case map[string]any:
@@ -111,7 +111,7 @@ func (o *optionInfo) print(doc json.RawMessage) string {
 		if o.kind == kindString {
 			return printString(value)
 		}
-		return printName(value)
+		return Name(value)
 	}
 	return fmt.Sprint(value)
 }
@@ -120,7 +120,7 @@ func printFrom(from string) string {
 	if from == "" {
 		return ""
 	}
-	return " FROM " + printName(from)
+	return " FROM " + Name(from)
 }
 
 func (l Limits) print() string {
@@ -155,9 +155,10 @@ func (c *Call) print() string {
 
 var bare = regexp.MustCompile(`^[\p{L}_][\p{L}\p{N}_]*$`)
 
-// printName writes a name bare, where that is possible, else as a string. NULL is
-// written as a string, since it means the default where an option is changed.
-func printName(s string) string {
+// Name writes a name as a statement has it: bare, where that is possible, else as a
+// string. NULL is written as a string, since it means the default where an option is
+// changed.
+func Name(s string) string {
 	if strings.EqualFold(s, "NULL") {
 		return printString(s)
 	}

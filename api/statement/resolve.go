@@ -1,6 +1,7 @@
 package statement
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 
@@ -82,25 +83,32 @@ func (r *resolver) value(l *literal, signed bool) (any, error) {
 	return r.number(l)
 }
 
+// number returns an int64 of decimal, octal (017, 0o17) or hexadecimal digits, or a
+// float64.
 func (r *resolver) number(l *literal) (any, error) {
 	digits := l.Number
 	if l.Minus {
 		digits = "-" + digits
 	}
-	if strings.ContainsRune(digits, '_') { // Go's, not Cypher's
-		return nil, r.syntax(l.Pos, "%s is no number", clip(digits))
+	told := clip(digits)
+	if r.inMap > 0 {
+		told = "a value"
+	}
+	hex := strings.ContainsAny(digits, "xX")
+	if strings.ContainsRune(digits, '_') || !hex && strings.ContainsAny(digits, "bB") { // Go's, not Cypher's
+		return nil, r.syntax(l.Pos, "%s is no number", told)
 	}
 	i, err := strconv.ParseInt(digits, 0, 64)
 	if err == nil {
 		return i, nil
 	}
-	if n, ok := err.(*strconv.NumError); ok && n.Err == strconv.ErrRange {
-		return nil, r.semantic(l.Pos, "%s is outside of the integers of 64 bits", clip(digits))
+	if errors.Is(err, strconv.ErrRange) {
+		return nil, r.semantic(l.Pos, "%s is outside of the integers of 64 bits", told)
 	}
-	if f, err := strconv.ParseFloat(digits, 64); err == nil && strings.ContainsAny(digits, ".eE") && !strings.ContainsAny(digits, "xX") {
+	if f, err := strconv.ParseFloat(digits, 64); err == nil && strings.ContainsAny(digits, ".eE") && !hex {
 		return f, nil
 	}
-	return nil, r.syntax(l.Pos, "%s is no number", clip(digits))
+	return nil, r.syntax(l.Pos, "%s is no number", told)
 }
 
 func (r *resolver) string(pos lexer.Position, token string) (string, error) {
@@ -115,7 +123,7 @@ func (r *resolver) parameter(pos lexer.Position, token string) (any, error) {
 	n := name(token[1:])
 	x, ok := r.params[n]
 	if !ok {
-		return nil, r.semantic(pos, "Parameter $%s not provided.", n)
+		return nil, r.semantic(pos, "Parameter $%s not provided.", cut(n))
 	}
 	return x, nil
 }
@@ -133,6 +141,8 @@ func (r *resolver) list(l *listNode) ([]any, error) {
 }
 
 func (r *resolver) mapping(m *mapNode) (map[string]any, error) {
+	r.inMap++
+	defer func() { r.inMap-- }()
 	all := make(map[string]any, len(m.Entries))
 	for _, e := range m.Entries {
 		if e.Key.String == "" {

@@ -1,25 +1,25 @@
 package statement
 
 import (
-	"strings"
-
 	"github.com/alecthomas/participle/v2/lexer"
 )
 
 // Piece is one statement of a text that holds several.
 type Piece struct {
-	Text  string // without the ';' and the white space around it
-	Line  int    // where it begins, from 1
-	Ended bool   // by a ';': what is not ended may go on in a next line
+	Text   string // without the ';' and the white space around it
+	Line   int    // where it begins, from 1
+	Column int    // and there, in characters, from 1
+	Ended  bool   // by a ';': what is not ended may go on in a next line
 }
 
 // Split cuts a text into its statements at each ';' that stands neither in a
 // string, a name in backticks nor a comment. Pieces of nothing but white space and
 // comments are left out.
 func Split(text string) []Piece {
+	whole := Piece{Text: text, Line: 1, Column: 1}
 	l, err := tokens.LexString("", text)
 	if err != nil {
-		return []Piece{{Text: text, Line: 1}}
+		return []Piece{whole}
 	}
 	var (
 		pieces []Piece
@@ -29,12 +29,12 @@ func Split(text string) []Piece {
 	for {
 		t, err := l.Next()
 		if err != nil {
-			return append(pieces, Piece{Text: text, Line: 1})
+			return append(pieces, whole)
 		}
 		switch {
 		case t.EOF() || t.Value == ";":
 			if first != nil {
-				pieces = append(pieces, Piece{Text: text[first.Pos.Offset:end], Line: first.Pos.Line, Ended: !t.EOF()})
+				pieces = append(pieces, Piece{Text: text[first.Pos.Offset:end], Line: first.Pos.Line, Column: first.Pos.Column, Ended: !t.EOF()})
 			}
 			if t.EOF() {
 				return pieces
@@ -51,16 +51,10 @@ func Split(text string) []Piece {
 }
 
 // In moves an error of a piece to where the piece stands in its text.
-func (p Piece) In(text string, e *Error) *Error {
+func (p Piece) In(e *Error) *Error {
 	moved := *e
 	if e.Line == 1 {
-		lines := strings.Split(text, "\n")
-		if p.Line >= 1 && p.Line <= len(lines) {
-			first, _, _ := strings.Cut(p.Text, "\n")
-			if i := strings.Index(lines[p.Line-1], first); i > 0 {
-				moved.Column += len([]rune(lines[p.Line-1][:i]))
-			}
-		}
+		moved.Column += p.Column - 1
 	}
 	moved.Line += p.Line - 1
 	return &moved

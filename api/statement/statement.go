@@ -8,6 +8,7 @@ package statement
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 
 	"github.com/graphmill/graphmill"
@@ -96,10 +97,12 @@ func (*ShowCreate) statement() {}
 func (*Check) statement()      {}
 func (*Call) statement()       {}
 
-// Timeout returns TIMEOUT as a duration, or otherwise where it is not given.
+// Timeout returns TIMEOUT as a duration, or otherwise where it is not given. What
+// is longer than a Duration can be is the longest.
 func (l Limits) Timeout(otherwise time.Duration) time.Duration {
 	if l.TimeoutMS == nil {
 		return otherwise
 	}
-	return time.Duration(*l.TimeoutMS) * time.Millisecond
+	const most = int64(math.MaxInt64 / time.Millisecond)
+	return time.Duration(min(*l.TimeoutMS, most)) * time.Millisecond
 }

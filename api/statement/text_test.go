@@ -3,6 +3,7 @@ package statement_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -60,30 +61,32 @@ func TestSplit(t *testing.T) {
 	for text, want := range map[string][]statement.Piece{
 		"":                   nil,
 		" ;; // a\n/* b; */": nil,
-		"SHOW STREAMS":       {{"SHOW STREAMS", 1, false}},
-		"A;B":                {{"A", 1, true}, {"B", 1, false}},
-		"// first\n\nA\n 'x;\n' `;` \"\\\";\" /* ; */;\n  B // ;\n;": {{"A\n 'x;\n' `;` \"\\\";\"", 3, true}, {"B", 6, true}},
-		"A 'b;": {{"A 'b;", 1, false}},
+		"SHOW STREAMS":       {{"SHOW STREAMS", 1, 1, false}},
+		"A;B":                {{"A", 1, 1, true}, {"B", 1, 3, false}},
+		"// first\n\nA\n 'x;\n' `;` \"\\\";\" /* ; */;\n  B // ;\n;": {{"A\n 'x;\n' `;` \"\\\";\"", 3, 1, true}, {"B", 6, 3, true}},
+		"A 'b;": {{"A 'b;", 1, 1, false}},
 	} {
 		require.Equal(t, want, statement.Split(text), text)
 	}
 }
 
 func TestAnErrorOfAPieceIsToldInItsText(t *testing.T) {
-	const text = "SHOW STREAMS;  SHOW\n  STREAM;\tSHOW ALL;"
+	const text = "SHOW STREAMS;  SHOW\n  STREAM;\tSHOW ALL; SHOW; SHOW ALL"
 	var places []string
 	for _, p := range statement.Split(text) {
 		_, err := statement.Parse(p.Text, nil)
 		var e *statement.Error
 		if err != nil {
 			require.ErrorAs(t, err, &e)
-			e = p.In(text, e)
+			e = p.In(e)
 			places = append(places, place(e)+"\n"+e.Excerpt(text))
 		}
 	}
 	require.Equal(t, []string{
-		"2:3\n  STREAM;\tSHOW ALL;\n  ^^^^^^",
-		"2:16\n  STREAM;\tSHOW ALL;\n         \t     ^^^",
+		"2:3\n  STREAM;\tSHOW ALL; SHOW; SHOW ALL\n  ^^^^^^",
+		"2:16\n  STREAM;\tSHOW ALL; SHOW; SHOW ALL\n         \t     ^^^",
+		"2:25\n  STREAM;\tSHOW ALL; SHOW; SHOW ALL\n         \t              ^",
+		"2:32\n  STREAM;\tSHOW ALL; SHOW; SHOW ALL\n         \t                     ^^^",
 	}, places)
 }
 
@@ -97,6 +100,132 @@ func TestExcerptsOfLongLinesAreCut(t *testing.T) {
 	require.Len(t, []rune(lines[0]), 100)
 	require.Equal(t, "ALL", string([]rune(lines[0])[strings.Index(lines[1], "^"):][:3]))
 	require.Empty(t, (&statement.Error{Line: 9}).Excerpt("a"))
+}
+
+// The caret stands below what is wrong, whatever stands before it.
+func TestTheCaretIsBelowThePlace(t *testing.T) {
+	for text, want := range map[string]string{
+		"SHOW ALL":                        "SHOW ALL\n     ^^^",
+		"DROP STREAM 流れ x":                "DROP STREAM 流れ x\n                 ^",
+		"DROP STREAM s 流れ":                "DROP STREAM s 流れ\n              ^^^^",
+		"DROP\tSTREAM\t'流'\tx":            "DROP\tSTREAM\t'流'\tx\n    \t      \t    \t^",
+		"DROP STREAM 'e\u0301' x":         "DROP STREAM 'e\u0301' x\n                ^",
+		"DROP STREAM '\x1b[31m\x00' x":    "DROP STREAM '?[31m?' x\n                     ^",
+		"DROP STREAM '\u202egnp\u202c' x": "DROP STREAM '?gnp?' x\n                    ^",
+		"DROP STREAM\r\n  s x\r\n":        "  s x\n    ^",
+	} {
+		_, err := statement.Parse(text, nil)
+		var e *statement.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, want, e.Excerpt(text), "%q", text)
+	}
+}
+
+// Passwords are mistyped, too: what may be one is neither in the error nor in the
+// line that is shown of the text.
+func TestSecretsAreInNoError(t *testing.T) {
+	const create = "CREATE KAFKA STREAM s TOPICS t TRANSFORM m.f "
+	const secret = "s3cr3t"
+	for _, text := range []string{
+		create + "CREDENTIALS {'sasl.password': s3cr3t}",
+		create + "CREDENTIALS {'sasl.password': 's3cr3t' 'x'}",
+		create + "CREDENTIALS {'sasl.password': 's3cr3t",
+		create + "CREDENTIALS {'sasl.password': 'a's3cr3t'}",
+		create + "CREDENTIALS {'sasl.password': 'a's3cr3t', 'b': 'c'}",
+		create + "CREDENTIALS {'sasl.password': 'a', 's3cr3t'}",
+		create + "CREDENTIALS {'sasl.password': 's3cr3t'}, x",
+		create + "CREDENTIALS {'sasl.password': 's3cr3t'} x",
+		create + "CREDENTIALS {sasl.password: 's3cr3t'}",
+		create + "CREDENTIALS {'sasl.password' 's3cr3t'}",
+		create + "CREDENTIALS {'sasl.password': 's3cr3t': 'x'}",
+		create + "CREDENTIALS {'sasl.password': ['s3cr3t']}",
+		create + "CREDENTIALS {'sasl.password': 's3cr3t', 'sasl.password': 's3cr3t'}",
+		create + "CREDENTIALS ['s3cr3t']",
+		create + "CREDENTIALS 's3cr3t'",
+		create + "CREDENTIALS s3cr3t",
+		create + "CREDENTIALS sasl.password=s3cr3t",
+		create + "CREDENTIALS ('sasl.password': 's3cr3t')",
+		create + "CONFIGS s3cr3t",
+		create + "CONFIGS {'sasl.password': s3cr3t}",
+		create + "CONFIGS {'url': http://user:s3cr3t@host}",
+		create + "CREDENTIALS {'url': /* s3cr3t",
+		create + "CREDENTIALS\n{'sasl.password':\n s3cr3t}",
+		create + "BATCH_SIZE x CREDENTIALS {'sasl.password': 's3cr3t'}",
+		create + "CONSUMER_GROUP 'g CREDENTIALS {'sasl.password': 's3cr3t'}",
+		"CREATE KAFKA STREAM s TOPICS 't TRANSFORM m.f CREDENTIALS {'sasl.password': 's3cr3t'}",
+		"ALTER STREAM s SET CREDENTIALS {'sasl.password': 's3cr3t'} FROM x",
+		"ALTER STREAM s SET CREDENTIALS s3cr3t",
+		create + `CREDENTIALS {'sasl.password': 's3cr3t\x'}`,
+		create + `CREDENTIALS {'sasl.password': '\us3cr3t'}`,
+		create + "CREDENTIALS {'sasl.password': 0s3cr3t}",
+	} {
+		_, err := statement.Parse(text, nil)
+		var e *statement.Error
+		require.ErrorAs(t, err, &e, text)
+		require.NotContains(t, e.Error()+e.Next, secret, text)
+		require.NotContains(t, e.Excerpt(text), secret, text)
+		require.NotEmpty(t, e.Excerpt(text), text)
+		// Nor in the line of another statement behind or before it.
+		both := text + ";\nSHOW\n" + text
+		for line := 1; line <= strings.Count(both, "\n")+1; line++ {
+			require.NotContains(t, (&statement.Error{Line: line, Column: 1, Length: 1}).Excerpt(both), secret, both)
+		}
+	}
+	for text, want := range map[string]string{
+		create + "CREDENTIALS {sasl.password: 's3cr3t'}":                    create + "CREDENTIALS {****.********: ********}",
+		create + "CREDENTIALS {'sasl.password': 's3cr3t' 'x'} CONFIGS":      create + "CREDENTIALS {'sasl.password': ******** ***} CONFIGS",
+		create + "CONFIGS {'a' : 'b', c: d} BATCH_SIZE x SETTINGS {'e': f}": create + "CONFIGS {'a' : ***, c: *} BATCH_SIZE x SETTINGS {'e': f}",
+	} {
+		line, _, _ := strings.Cut((&statement.Error{Line: 1, Column: 1, Length: 1}).Excerpt(text), "\n")
+		require.Equal(t, want[:min(len(want), 100)], line)
+	}
+}
+
+// What is hostile ends soon, however slow the machine.
+func TestHostileStatementsEndSoon(t *testing.T) {
+	const size = 40 << 10 // bytes; what is not linear would take minutes
+	long := strings.Repeat("x", size-200)
+	began := time.Now()
+	for what, text := range map[string]string{
+		"one name":             "DROP STREAM " + long,
+		"a name and more":      "DROP STREAM " + long + " y",
+		"a string and more":    "DROP STREAM '" + long + "' y",
+		"a comment and more":   "DROP /*" + long + "*/ STREAM y z",
+		"no end of a string":   "DROP STREAM '" + long,
+		"no end of a name":     "DROP STREAM `" + long,
+		"no end of a comment":  "DROP STREAM /*" + long,
+		"digits":               "CHECK STREAM s TIMEOUT " + strings.Repeat("9", size-200),
+		"quotes":               strings.Repeat("'", size),
+		"backslashes":          "DROP STREAM '" + strings.Repeat(`\`, size-200),
+		"escapes":              "DROP STREAM '" + strings.Repeat(`\u0041`, size/7) + "'",
+		"dollars":              strings.Repeat("$`", size/2),
+		"slashes":              strings.Repeat("/", size),
+		"stars":                strings.Repeat("/*", size/2),
+		"white space":          strings.Repeat(" ", size-20) + "SHOW ALL",
+		"lines":                strings.Repeat("\n", size-20) + "SHOW ALL",
+		"lists":                "CALL x(" + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + ")",
+		"maps":                 "CALL x(" + strings.Repeat("{'a':", 3000) + "1" + strings.Repeat("}", 3000) + ")",
+		"options":              "CREATE KAFKA STREAM s " + strings.Repeat("BATCH_SIZE 1 ", 4900),
+		"different options":    "CREATE KAFKA STREAM s TOPICS t" + strings.Repeat(", t", 4900) + " !",
+		"columns":              "CALL x() YIELD a" + strings.Repeat(", a AS b", 2000),
+		"signs":                strings.Repeat("!", 9000),
+		"parentheses":          "CALL x" + strings.Repeat("(", 9000),
+		"marks of direction":   strings.Repeat("\u202e\u200f", 4000),
+		"no characters at all": strings.Repeat("\x00", 9000),
+		"no UTF-8":             strings.Repeat("\xff", 9000),
+		"semicolons":           strings.Repeat(";", 9000),
+	} {
+		_, err := statement.Parse(text, nil)
+		if what != "one name" && what != "escapes" {
+			var e *statement.Error
+			require.ErrorAs(t, err, &e, what)
+			require.Less(t, len(e.Text), 2000, what)
+			require.Less(t, len(e.Excerpt(text)), 3000, what)
+		}
+		statement.Complete(text)
+		statement.Split(text)
+	}
+	require.Less(t, time.Since(began), 20*time.Second)
 }
 
 func TestComplete(t *testing.T) {

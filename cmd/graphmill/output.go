@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -16,8 +17,9 @@ import (
 
 // output is how a command answers: for people, or exactly.
 type output struct {
-	w      io.Writer
-	format string // table, json, yaml
+	w       io.Writer
+	format  string // table, json, yaml
+	printed int    // documents of YAML
 }
 
 // outputFlag adds -o to a command.
@@ -36,21 +38,32 @@ func (p plainText) Write(text []byte) (int, error) {
 	if !bytes.ContainsFunc(text, isControl) {
 		return p.w.Write(text)
 	}
-	var b strings.Builder
-	for _, r := range string(text) {
-		if isControl(r) {
-			fmt.Fprintf(&b, `\x%02x`, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	if _, err := io.WriteString(p.w, b.String()); err != nil {
+	if _, err := io.WriteString(p.w, printable(string(text))); err != nil {
 		return 0, err
 	}
 	return len(text), nil
 }
 
-func isControl(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+// printable writes control characters as \x1b, and those that turn the direction of
+// text as \u202e.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case !isControl(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+func isControl(r rune) bool {
+	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
+}
 
 // checkedWriter remembers the first error of writing: what could not be written
 // is a failure of the command, wherever in it that was.
@@ -80,11 +93,37 @@ func (o *output) print(v any, people func(w io.Writer) error) error {
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
+	doc := escapeControls(b.Bytes())
 	if o.format == "yaml" {
-		return writeYAML(o.w, b.Bytes())
+		if o.printed++; o.printed > 1 {
+			if _, err := io.WriteString(o.w, "---\n"); err != nil {
+				return err
+			}
+		}
+		return writeYAML(o.w, doc)
 	}
-	_, err := o.w.Write(b.Bytes())
+	_, err := o.w.Write(doc)
 	return err
+}
+
+// escapeControls writes as \u009b what stands in strings of JSON as it is, although
+// a terminal would obey it, or YAML does not take it.
+func escapeControls(doc []byte) []byte {
+	special := func(r rune) bool {
+		return r >= 0x7f && r < 0xa0 || r == 0xfffe || r == 0xffff || unicode.Is(unicode.Bidi_Control, r)
+	}
+	if !bytes.ContainsFunc(doc, special) {
+		return doc
+	}
+	escaped := make([]byte, 0, len(doc)+100)
+	for _, r := range string(doc) {
+		if special(r) {
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		} else {
+			escaped = utf8.AppendRune(escaped, r)
+		}
+	}
+	return escaped
 }
 
 // writeYAML turns JSON into YAML. JSON is YAML, so reading it as such keeps the

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -86,6 +87,9 @@ func parseParams(given []string) (map[string]json.RawMessage, error) {
 			return nil, wrongUsage("--param %s is given twice", name)
 		}
 		doc := json.RawMessage(value)
+		if !utf8.ValidString(g) {
+			return nil, wrongUsage("--param %s is not text in UTF-8", strings.ToValidUTF8(name, "?"))
+		}
 		if !json.Valid(doc) {
 			var err error
 			if doc, err = json.Marshal(value); err != nil {
@@ -106,29 +110,35 @@ type session struct {
 	params map[string]json.RawMessage
 }
 
-// statementError is what the server says of a statement, with the text that its
-// place is in.
+// statementError is why a statement could not be executed, with the text that it
+// stands in.
 type statementError struct {
-	problem *api.Problem
-	text    string
-	piece   statement.Piece // of the text
+	err   error
+	text  string
+	piece statement.Piece // of the text
+	many  bool            // the text has other statements, too
 }
 
-func (e *statementError) Error() string { return e.problem.Detail }
-func (e *statementError) Unwrap() error { return e.problem }
+func (e *statementError) Error() string { return e.err.Error() }
+func (e *statementError) Unwrap() error { return e.err }
 
-// place is where the statement is wrong; nil where that is not what is wrong.
-func (e *statementError) place() *statement.Error {
-	p := e.problem.Position
-	if p == nil {
-		return nil
+// where tells the place in the text: the line with what is wrong in it, or, where
+// nothing is wrong with the statement itself, the line where it begins if there
+// are several.
+func (e *statementError) where() string {
+	if p := asProblem(e.err); p != nil && p.Position != nil {
+		at := e.piece.In(&statement.Error{Line: p.Position.Line, Column: p.Position.Column, Length: p.Position.Length})
+		return fmt.Sprintf("line %d, column %d:\n%s\n", at.Line, at.Column, indent(at.Excerpt(e.text)))
 	}
-	return e.piece.In(e.text, &statement.Error{Line: p.Line, Column: p.Column, Length: p.Length})
+	if e.many {
+		return fmt.Sprintf("it is the statement of line %d\n", e.piece.Line)
+	}
+	return ""
 }
 
 // one executes a text that is one statement.
 func (s *session) one(ctx context.Context, text string) error {
-	return s.execute(ctx, text, statement.Piece{Text: text, Line: 1})
+	return s.execute(ctx, text, statement.Piece{Text: text, Line: 1, Column: 1})
 }
 
 // script executes the statements of a text in order, up to the first that fails.
@@ -140,12 +150,17 @@ func (s *session) script(ctx context.Context, r io.Reader) error {
 	case len(text) > maxScriptBytes:
 		return wrongUsage("standard input has more than %d MiB", maxScriptBytes>>20)
 	}
-	pieces := statement.Split(string(text))
+	script := strings.TrimPrefix(string(text), "\ufeff") // some editors of Windows begin files with it
+	pieces := statement.Split(script)
 	if len(pieces) == 0 {
 		return wrongUsage("there is no statement, neither as an argument nor on standard input")
 	}
 	for i, p := range pieces {
-		if err := s.execute(ctx, string(text), p); err != nil {
+		if err := s.execute(ctx, script, p); err != nil {
+			var wrong *statementError
+			if errors.As(err, &wrong) {
+				wrong.many = len(pieces) > 1
+			}
 			if rest := len(pieces) - i - 1; rest > 0 {
 				fmt.Fprintf(plainText{s.app.err}, "%s not executed, behind line %d\n", count(rest, "statement was", "statements were"), p.Line)
 			}
@@ -157,17 +172,16 @@ func (s *session) script(ctx context.Context, r io.Reader) error {
 
 func (s *session) execute(ctx context.Context, text string, p statement.Piece) error {
 	var answer api.Queried
+	if !utf8.ValidString(p.Text) { // JSON would put other characters in place of it
+		return &statementError{err: errors.New("the statement is not text in UTF-8"), text: text, piece: p}
+	}
 	progress := s.app.startProgress("executing")
 	began := time.Now()
 	err := s.client.call(ctx, http.MethodPost, apiPath("query"), api.Query{Statement: p.Text, Parameters: s.params}, &answer)
 	progress.stop()
 	took := time.Since(began)
-	var problem *api.Problem
-	if errors.As(err, &problem) {
-		return &statementError{problem: problem, text: text, piece: p}
-	}
 	if err != nil {
-		return err
+		return &statementError{err: err, text: text, piece: p}
 	}
 	return s.out.print(answer, func(w io.Writer) error { return s.show(w, answer, took) })
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/ergochat/readline"
 
+	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api/query"
 	"github.com/graphmill/graphmill/api/statement"
 )
@@ -41,13 +41,14 @@ func (s *session) prompt(ctx context.Context) error {
 	}
 	completer := &completer{session: s, ctx: ctx}
 	rl, err := readline.NewFromConfig(&readline.Config{
-		Prompt: firstPrompt, HistoryFile: history, HistorySearchFold: true, DisableAutoSaveHistory: true,
+		Prompt: firstPrompt, HistoryFile: history, HistoryLimit: 2 * maxHistory, HistorySearchFold: true, DisableAutoSaveHistory: true,
 		AutoComplete: completer, InterruptPrompt: "^C", EOFPrompt: "exit",
 	})
 	if err != nil {
 		return fmt.Errorf("begin a prompt: %w", err)
 	}
-	defer func() { _ = rl.Close() }() // gives the terminal back
+	defer func() { _ = rl.Close() }()                         // gives the terminal back
+	defer context.AfterFunc(ctx, func() { _ = rl.Close() })() // ends ReadLine when a signal ends the program
 	fmt.Fprintf(s.app.out, "Connected to %s. Statements end with ';', 'help' tells more.\n", s.client.shown())
 	var begun string // lines of a statement without its end
 	for {
@@ -64,6 +65,8 @@ func (s *session) prompt(ctx context.Context) error {
 			}
 			begun = ""
 			continue
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
@@ -109,22 +112,31 @@ func leaves(line string) bool {
 	return word == "exit" || word == "quit"
 }
 
-// secretive finds statements that may hold secrets: those are not remembered.
-var secretive = regexp.MustCompile(`(?i)credentials|password|secret|token|private|jaas`)
+// maxRemembered is how long a line of the history may be, in bytes.
+const maxRemembered = 4 << 10
 
-// remember puts a statement into the history, as one line.
+// remember puts a statement into the history, as one line, unless a secret may be in
+// it.
 func remember(rl *readline.Instance, text string) {
 	line := strings.Join(strings.Fields(text), " ")
-	if strings.Contains(text, "//") || secretive.MatchString(line) || strings.ContainsAny(text, "'\"`") && strings.Contains(strings.TrimSpace(text), "\n") {
-		return // a comment would swallow the rest of the line, a string would lose its lines
-	}
-	if line != "" {
+	switch {
+	case line == "" || len(line) > maxRemembered || graphmill.SecretConfig(line, line):
+	case strings.Contains(text, "//") || strings.ContainsAny(text, "'\"`") && strings.Contains(strings.TrimSpace(text), "\n"):
+		// A comment would swallow the rest of the line, a string would lose its lines.
+	default:
 		_ = rl.SaveToHistory(line) // a full disk does not end the session
 	}
 }
 
-// historyFile returns the file of the history, made so that only its owner reads
-// it; empty: there is none.
+// Lines of the history: the file is cut to the smaller number when it has more than
+// the larger one. The library would do it itself with a file that everybody can read.
+const (
+	maxHistory  = 2000
+	keptHistory = 1000
+)
+
+// historyFile returns the file of the history, which only its owner reads; empty:
+// there is none.
 func (s *session) historyFile() (string, error) {
 	dir := s.app.getenv("XDG_STATE_HOME")
 	if dir == "" {
@@ -139,11 +151,33 @@ func (s *session) historyFile() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "history")
+	return path, cutHistory(path)
+}
+
+// cutHistory makes the file, keeps others from it, and cuts what is old.
+func cutHistory(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return "", err
+		return err
 	}
-	return path, f.Close()
+	defer func() { _ = f.Close() }()
+	if err := f.Chmod(0o600); err != nil {
+		return err
+	}
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return err
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	if len(lines) <= maxHistory {
+		return nil
+	}
+	kept := strings.Join(lines[len(lines)-keptHistory:], "")
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err = f.WriteAt([]byte(kept), 0)
+	return err
 }
 
 // completer completes keywords and names at the prompt.
@@ -166,11 +200,16 @@ type listed struct {
 // of a word, and the length of that.
 func (c *completer) Do(line []rune, pos int) ([][]rune, int) {
 	may := statement.Complete(c.begun + string(line[:pos]))
-	words := may.Keywords
+	words := slices.Clone(may.Keywords)
 	if may.Begun != "" && may.Begun == strings.ToLower(may.Begun) {
 		words = lowered(words)
 	}
-	words = slices.Concat(words, c.known(may.Names))
+	for _, name := range c.known(may.Names) {
+		if may.Names != statement.ProcedureNames {
+			name = statement.Name(name) // one that begins with a digit is quoted
+		}
+		words = append(words, name)
+	}
 	var rest [][]rune
 	for _, w := range words {
 		if len(w) >= len(may.Begun) && strings.EqualFold(w[:len(may.Begun)], may.Begun) {

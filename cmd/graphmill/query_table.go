@@ -28,14 +28,14 @@ func printRows(w io.Writer, answer api.Queried, terminal *os.File) {
 	t.SetStyle(style)
 	head := make(table.Row, len(answer.Columns))
 	for i, c := range answer.Columns {
-		head[i] = c
+		head[i] = printable(c)
 	}
 	t.AppendHeader(head)
 	numbers := make([]bool, len(answer.Columns))
 	for _, values := range answer.Rows {
 		row := make(table.Row, len(values))
 		for i, v := range values {
-			row[i] = clip(cell(v), maxCell)
+			row[i] = printable(clip(cell(v), maxCell)) // before widths are reckoned
 			numbers[i] = numbers[i] || len(v) > 0 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9')
 		}
 		t.AppendRow(row)

@@ -114,9 +114,7 @@ func (a *app) tellError(text, next string, err error) {
 	fmt.Fprintf(w, "error: %s\n", text)
 	var wrong *statementError
 	if errors.As(err, &wrong) {
-		if at := wrong.place(); at != nil {
-			fmt.Fprintf(w, "line %d, column %d:\n%s\n", at.Line, at.Column, indent(at.Excerpt(wrong.text)))
-		}
+		fmt.Fprint(w, wrong.where())
 	}
 	if p := asProblem(err); p != nil {
 		for _, e := range p.Errors {
