@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -129,4 +130,57 @@ func TestTheOwnerOfAStreamIsKept(t *testing.T) {
 	info, err := w.open(nil).Stream(t.Context(), "s")
 	require.NoError(t, err)
 	require.Equal(t, "ana", info.Owner)
+}
+
+// A check that wants all batches tells all or an error.
+func TestACheckOfAllBatches(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	w.create(s, func(spec *graphmill.StreamSpec) { spec.BatchSize = 1 })
+	w.produce("a")
+	request := server.CheckRequest{BatchLimit: 2, Timeout: 300 * time.Millisecond, From: "earliest"}
+	batches, err := s.CheckStream(t.Context(), "s", request)
+	require.NoError(t, err)
+	require.Len(t, batches, 1)
+	request.All = true
+	_, err = s.CheckStream(t.Context(), "s", request)
+	require.Equal(t, "check_timeout", codeOf(err))
+	require.ErrorContains(t, err, "1 of 2 batches")
+
+	large := strings.Repeat("x", 900<<10)
+	for range 80 { // more than a check tells at once
+		w.produce(large)
+	}
+	request.BatchLimit, request.Timeout = 100, patience
+	_, err = s.CheckStream(t.Context(), "s", request)
+	require.Equal(t, "check_too_large", codeOf(err))
+	require.Equal(t, graphmill.KindTooLarge, graphmill.KindOf(err))
+	request.All = false
+	batches, err = s.CheckStream(t.Context(), "s", request)
+	require.NoError(t, err)
+	require.Less(t, len(batches), 80)
+}
+
+// A STOP tells whether there was anything to stop.
+func TestAStopOfAFailedStream(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	w.create(s, nil)
+	w.start(s)
+	info, err := s.StopStream(t.Context(), "s")
+	require.NoError(t, err)
+	require.False(t, info.HadFailed)
+
+	w.produce("panic")
+	w.start(s)
+	w.awaitState(s, graphmill.StateFailed)
+	info, err = s.StopStream(t.Context(), "s")
+	require.NoError(t, err)
+	require.True(t, info.HadFailed)
+	require.Equal(t, graphmill.StateStopped, info.Desired)
+	require.Equal(t, graphmill.StateStopped, info.State)
+	_, err = s.StopStream(t.Context(), "s")
+	require.Equal(t, "already_stopped", codeOf(err))
 }
