@@ -22,7 +22,7 @@ func (f *definitionFile) readCypher(text string) {
 		at := place{f.shown, p.Line}
 		s, err := statement.Parse(p.Text, nil)
 		if err != nil {
-			f.breakStatement(text, p, err)
+			f.breakStatement(p, err)
 			broken = true
 			continue
 		}
@@ -49,10 +49,10 @@ func (f *definitionFile) readCypher(text string) {
 }
 
 // breakStatement notes what is wrong with a statement, at its place in the file.
-func (f *definitionFile) breakStatement(text string, p statement.Piece, err error) {
+func (f *definitionFile) breakStatement(p statement.Piece, err error) {
 	at := place{f.shown, p.Line}
 	if wrong, ok := errors.AsType[*statement.Error](err); ok {
-		wrong = p.In(text, wrong)
+		wrong = p.In(wrong)
 		at.line = wrong.Line
 		err = &graphmill.Error{Kind: graphmill.KindInvalid, Code: wrong.Code, Text: wrong.Text, Next: wrong.Next}
 	}
