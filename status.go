@@ -55,6 +55,8 @@ type PartitionStatus struct {
 	Lag          int64  `json:"lag" nullable:"true"`          // end - acknowledged; control records count; -1: not known now
 	Lane         int    `json:"lane" nullable:"true"`         // the lane that reads it, from 0; -1: nothing reads it here
 	Notice       string `json:"notice,omitempty"`             // what limits the care that is taken of it, for people; empty: nothing
+
+	MessagesPerSecond10s float64 `json:"messages_per_second_10s"` // acknowledged here, on average over the last 10 seconds
 }
 
 // partitionJSON is a PartitionStatus as it is written.
@@ -66,11 +68,13 @@ type partitionJSON struct {
 	Lag          *int64 `json:"lag"`
 	Lane         *int64 `json:"lane"`
 	Notice       string `json:"notice,omitempty"`
+
+	MessagesPerSecond10s float64 `json:"messages_per_second_10s"`
 }
 
 // MarshalJSON implements json.Marshaler: a sum over lags must not count -1.
 func (p PartitionStatus) MarshalJSON() ([]byte, error) {
-	return json.Marshal(partitionJSON{p.TopicPartition, p.TopicID, orNull(p.Acknowledged), orNull(p.End), orNull(p.Lag), orNull(int64(p.Lane)), p.Notice})
+	return json.Marshal(partitionJSON{p.TopicPartition, p.TopicID, orNull(p.Acknowledged), orNull(p.End), orNull(p.Lag), orNull(int64(p.Lane)), p.Notice, p.MessagesPerSecond10s})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -79,7 +83,7 @@ func (p *PartitionStatus) UnmarshalJSON(doc []byte) error {
 	if err := json.Unmarshal(doc, &j); err != nil {
 		return err
 	}
-	*p = PartitionStatus{j.TopicPartition, j.TopicID, orUnknown(j.Acknowledged), orUnknown(j.End), orUnknown(j.Lag), int(orUnknown(j.Lane)), j.Notice}
+	*p = PartitionStatus{j.TopicPartition, j.TopicID, orUnknown(j.Acknowledged), orUnknown(j.End), orUnknown(j.Lag), int(orUnknown(j.Lane)), j.Notice, j.MessagesPerSecond10s}
 	return nil
 }
 

@@ -180,6 +180,7 @@ PartitionStatus.notice        What limits the care that is taken of the partitio
 PartitionStatus.acknowledged  The next offset to read after what is acknowledged; null: not known.
 PartitionStatus.end           The broker's end offset; null: not known now.
 PartitionStatus.lag           End less acknowledged; null: not known now.
+PartitionStatus.messages_per_second_10s Messages acknowledged a second by this server, over the last 10 seconds.
 PartitionStatus.lane          The lane that reads it, from 0; null: nothing reads it here.
 TextStatus.hash           First 12 hexadecimal digits of the text's SHA-256.
 TextStatus.query          The text, cut at 200 bytes.

@@ -58,6 +58,7 @@ type news struct {
 	reached  map[graphmill.TopicPartition]graphmill.Position
 	messages int64 // acknowledged, for the rates
 	rates    rates
+	each     partitionRates
 
 	spent    int       // lines about the state that have not been earned back
 	earned   time.Time // when the last one was
@@ -65,7 +66,7 @@ type news struct {
 }
 
 func newNews(stream string, hub *events.Hub, log *slog.Logger) *news {
-	return &news{stream: stream, hub: hub, log: log, reached: map[graphmill.TopicPartition]graphmill.Position{}}
+	return &news{stream: stream, hub: hub, log: log, reached: map[graphmill.TopicPartition]graphmill.Position{}, each: partitionRates{}}
 }
 
 // changed tells a state where it is another one than before, or has another
@@ -143,6 +144,7 @@ func (n *news) batch(j *job, dropped int64) {
 		n.reached[pos.TopicPartition] = pos
 	}
 	n.messages += int64(len(j.batch.Messages))
+	n.each.count(time.Now(), j.batch.Messages)
 }
 
 func (n *news) tellBatchesLocked() {
@@ -187,6 +189,7 @@ func (n *news) tick(at time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.rates.sample(at, n.messages)
+	n.each.sample(at)
 	n.tellBatchesLocked()
 	n.logStateLocked(at)
 }
@@ -195,6 +198,15 @@ func (n *news) currentRates() graphmill.Rates {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.rates.describe()
+}
+
+// rateEach adds the rate of each partition.
+func (n *news) rateEach(partitions []graphmill.PartitionStatus) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range partitions {
+		partitions[i].MessagesPerSecond10s = n.each.over(partitions[i].TopicPartition, 10*time.Second)
+	}
 }
 
 func (n *news) publish(e graphmill.Event) {

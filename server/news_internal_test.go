@@ -192,6 +192,28 @@ func TestRates(t *testing.T) {
 	}
 }
 
+func TestRatesOfPartitions(t *testing.T) {
+	at := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	p := partitionRates{}
+	message := func(partition int32) graphmill.Message { return graphmill.Message{Topic: "t", Partition: partition} }
+	zero, one := graphmill.TopicPartition{Topic: "t"}, graphmill.TopicPartition{Topic: "t", Partition: 1}
+	for range 5 {
+		p.count(at, []graphmill.Message{message(0), message(0), message(1), message(0), {Topic: "other"}})
+		at = at.Add(time.Second)
+		p.sample(at)
+	}
+	require.InDelta(t, 3, p.over(zero, 10*time.Second), 0.001)
+	require.InDelta(t, 1, p.over(one, 10*time.Second), 0.001)
+	require.Zero(t, p.over(graphmill.TopicPartition{Topic: "absent"}, 10*time.Second))
+	require.Len(t, p, 3)
+	for range rateSamples {
+		at = at.Add(time.Second)
+		p.count(at, []graphmill.Message{message(1)})
+		p.sample(at)
+	}
+	require.Len(t, p, 1, "those that are quiet are forgotten")
+}
+
 func TestFailureCodesAreBounded(t *testing.T) {
 	var c failureCodes
 	for _, bad := range []string{"", "Neo.ClientError.X", "a b", "secret=hunter2", strings.Repeat("x", 41), "ä"} {

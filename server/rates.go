@@ -59,3 +59,49 @@ func (r *rates) ago(i int) rateSample {
 func (r *rates) describe() graphmill.Rates {
 	return graphmill.Rates{MessagesPerSecond10s: r.over(10 * time.Second), MessagesPerSecond1m: r.over(time.Minute)}
 }
+
+// partitionRates are the rates of the partitions in which something was acknowledged
+// within the longest rate. It is for one goroutine at a time.
+type partitionRates map[graphmill.TopicPartition]*partitionRate
+
+type partitionRate struct {
+	messages int64 // acknowledged
+	rates    rates
+}
+
+// count adds the messages of a batch, which come in runs of one partition.
+func (p partitionRates) count(at time.Time, messages []graphmill.Message) {
+	for first := 0; first < len(messages); {
+		tp := messages[first].TopicPartition()
+		next := first + 1
+		for next < len(messages) && messages[next].Partition == tp.Partition && messages[next].Topic == tp.Topic {
+			next++
+		}
+		r := p[tp]
+		if r == nil {
+			r = &partitionRate{}
+			r.rates.sample(at, 0)
+			p[tp] = r
+		}
+		r.messages += int64(next - first)
+		first = next
+	}
+}
+
+// sample is called once a second.
+func (p partitionRates) sample(at time.Time) {
+	for tp, r := range p {
+		r.rates.sample(at, r.messages)
+		if r.rates.taken == rateSamples && r.rates.over(2*time.Minute) == 0 {
+			delete(p, tp)
+		}
+	}
+}
+
+// over returns the rate of a partition over the last window.
+func (p partitionRates) over(tp graphmill.TopicPartition, window time.Duration) float64 {
+	if r := p[tp]; r != nil {
+		return r.rates.over(window)
+	}
+	return 0
+}

@@ -105,15 +105,15 @@ func (e *executor) status(ctx context.Context, a arguments) ([][]graphmill.Value
 	if s.Module != nil {
 		module = fmt.Sprintf("%s version %d", s.Module.Name, s.Module.Version)
 	}
-	row := func(end, lag, partition, position, topic graphmill.Value) []graphmill.Value {
-		return []graphmill.Value{end, lag, lastError, s.Rates.MessagesPerSecond10s, module, partition, position, reason, string(s.State), topic}
+	row := func(end, lag, rate, partition, position, topic graphmill.Value) []graphmill.Value {
+		return []graphmill.Value{end, lag, lastError, rate, module, partition, position, reason, string(s.State), topic}
 	}
 	if len(s.Partitions) == 0 {
-		return [][]graphmill.Value{row(nil, nil, nil, nil, nil)}, nil
+		return [][]graphmill.Value{row(nil, nil, nil, nil, nil, nil)}, nil
 	}
 	var rows [][]graphmill.Value
 	for _, p := range s.Partitions {
-		rows = append(rows, row(known(p.End), known(p.Lag), int64(p.Partition), known(p.Acknowledged), p.Topic))
+		rows = append(rows, row(known(p.End), known(p.Lag), p.MessagesPerSecond10s, int64(p.Partition), known(p.Acknowledged), p.Topic))
 	}
 	return rows, nil
 }
