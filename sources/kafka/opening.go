@@ -80,15 +80,17 @@ func (s *Source) withoutPosition(ctx context.Context) (open []graphmill.TopicPar
 	}
 	sure = true
 	for topic, info := range f.topics {
+		// What only the catalog here knows, the members that have them do not.
+		past := f.pastOf(&Config{}, topic)
 		switch {
 		case info.absent():
 			sure = sure && s.isAbsent(topic)
 			continue
+		case info.err != nil && past.settled:
+			continue // reading has begun there; the watcher tells what is wrong
 		case info.err != nil:
 			return nil, false, fmt.Errorf("describe topic %q: %w", topic, info.err)
 		}
-		// What only the catalog here knows, the members that have them do not.
-		past := f.pastOf(&Config{}, topic)
 		for p := range info.partitions {
 			c, committed := f.commits.Lookup(topic, p)
 			if committed && c.At >= 0 || past.settled && p >= past.base {

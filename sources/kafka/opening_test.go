@@ -8,9 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources/kafka"
 )
 
@@ -129,11 +131,13 @@ func TestTopicThatIsCreatedRightAfterOpenIsReadFromItsBeginning(t *testing.T) {
 	b := newBroker(t)
 	here, late := b.topic(1), b.name("late")
 	s, o := b.open(b.config(here, late))
+	o.mu.Lock()
+	require.Equal(t, []graphmill.Position{{TopicPartition: tp(late, 0)}}, o.absent, "told by then, for a server that is away when it is created")
+	o.mu.Unlock()
 	b.create(late, 1, nil)
 	b.produce(late, 0, "first")
 	got, _ := collect(t, s, 1)
 	require.Equal(t, []string{"first"}, payloads(got))
-	require.NotEmpty(t, o.absent)
 }
 
 // The group's members have been told of a topic with one partition.
@@ -160,4 +164,20 @@ func TestPartitionThatIsAddedWhileTheGroupFormsIsReadFromOpenOn(t *testing.T) {
 	b.produce(topic, 1, "first")
 	got, _ := collect(t, s, 1)
 	require.Equal(t, []string{"first"}, payloads(got))
+}
+
+// Another topic that has no leader does not keep a stream from reading that has
+// positions in it.
+func TestOpenDoesNotWaitForATopicInWhichReadingHasBegun(t *testing.T) {
+	t.Parallel()
+	b := newFake(t)
+	here, there := b.topic(1), b.topic(1)
+	cfg := b.config(here, there)
+	s, _ := b.open(cfg)
+	closeSource(t, s)
+	b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: there, Err: kerr.LeaderNotAvailable, Count: -1})
+	s, _ = b.open(cfg)
+	b.produce(here, 0, "a")
+	got, _ := collect(t, s, 1)
+	require.Equal(t, []string{"a"}, payloads(got))
 }

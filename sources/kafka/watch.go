@@ -206,18 +206,19 @@ func (s *Source) anew(infos map[string]topicInfo) *graphmill.Fault {
 
 // noteAbsent remembers topics that are surely absent and have never been read:
 // whatever they will hold once they are created is later than this stream's
-// start.
+// start. Open returns once that is remembered, so the Observer is told before.
 func (s *Source) noteAbsent(infos map[string]topicInfo, sure *graphmill.Fault) {
 	if sure == nil || sure.Code != codeTopicAbsent {
 		return
 	}
+	var noted []string
 	var begin []graphmill.Position
 	s.mu.Lock()
 	for topic, info := range infos {
-		if _, noted := s.absent[topic]; noted || !info.absent() {
+		if _, known := s.absent[topic]; known || !info.absent() {
 			continue
 		}
-		s.absent[topic] = struct{}{}
+		noted = append(noted, topic)
 		known := slices.ContainsFunc(s.cfg.Known, func(k graphmill.Position) bool { return k.Topic == topic })
 		if !known && s.startsLatest() {
 			begin = append(begin, graphmill.Position{TopicPartition: graphmill.TopicPartition{Topic: topic}})
@@ -227,6 +228,11 @@ func (s *Source) noteAbsent(infos map[string]topicInfo, sure *graphmill.Fault) {
 	if len(begin) > 0 {
 		graphmill.SortPositions(begin)
 		s.tell(func() { s.obs.Absent(begin) })
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, topic := range noted {
+		s.absent[topic] = struct{}{}
 	}
 }
 
