@@ -74,7 +74,7 @@ var (
 		"The database, or the member of the cluster that takes writes, is away. The stream waits until it answers, without limit.",
 		"see whether the database runs and can be reached from here; the stream goes on by itself once it answers"))
 	faultExhausted = outage(codeExhausted,
-		"All connections that may be opened are in use.",
+		"All connections that may be opened are in use, or as many logins as may be are under way, and take long.",
 		"let fewer streams run at once, or raise --graph-max-connections")
 	faultUnwell = losing(outage(codeDatabase,
 		"The database is there but cannot work: a full disk, a damaged store. The stream waits.",

@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/integration/boltserver"
 	"github.com/graphmill/graphmill/server/graph"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -285,4 +287,30 @@ func TestLaneWhoseConnectionIsSilentHoldsUpNobody(t *testing.T) {
 	eventually(t, func() bool { return sink.Verify(t.Context(), "") == nil })
 	close(release)
 	require.NoError(t, <-first)
+}
+
+// TestLoginsThatTakeLongAreNoOutage is of a provider of logins that is slow, and of more
+// streams than it serves within the time for a connection.
+func TestLoginsThatTakeLongAreNoOutage(t *testing.T) {
+	t.Parallel()
+	s := start(t, boltserver.Hooks{OnLogon: func(string) *boltserver.Failure {
+		<-time.After(200 * time.Millisecond)
+		return nil
+	}})
+	sink := open(t, s, func(c *graph.Config) { c.ConnectTimeout = time.Second })
+	require.NoError(t, sink.Verify(t.Context(), ""))
+	sink.Lanes(40)
+	var lanes sync.WaitGroup
+	for range 40 {
+		lanes.Go(func() {
+			_, err := sink.Execute(t.Context(), work(plainly("CREATE (:A)", 0)))
+			for err != nil {
+				if f := err.(*graphmill.Fault); !assert.Equal(t, "connections_exhausted", f.Code, f.Text) {
+					return
+				}
+				_, err = sink.Execute(t.Context(), work(plainly("CREATE (:A)", 0)))
+			}
+		})
+	}
+	lanes.Wait()
 }

@@ -48,6 +48,12 @@ type withheld struct{ fault *graphmill.Fault }
 
 func (w *withheld) Error() string { return w.fault.Text }
 
+// crowded is the error of a login that has waited for others in vain. It says nothing
+// about the database.
+type crowded struct{}
+
+func (*crowded) Error() string { return "other logins are under way" }
+
 // admit returns when whoever calls by ctx may tell the password: at once where
 // that is no login (a connection that there was, and a password that is known to
 // be right), else once it has a permit. All permits together cannot bring about
@@ -58,6 +64,9 @@ func (l *logins) admit(ctx context.Context, unproven bool) error {
 	if p == nil || !p.dialed.Swap(false) && !unproven {
 		return nil
 	}
+	// What is left of the time for a connection has to do for the login.
+	ctx, cancel := context.WithTimeout(ctx, l.patience/2)
+	defer cancel()
 	for {
 		got, changed, err := l.permit(p)
 		if got || err != nil {
@@ -66,7 +75,7 @@ func (l *logins) admit(ctx context.Context, unproven bool) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return ctx.Err()
+			return &crowded{}
 		}
 	}
 }

@@ -414,6 +414,11 @@ func (s *Sink) fault(ctx context.Context, at stage, err error, message int) erro
 	if w := find[*withheld](causes); w != nil {
 		return s.logins.withheld(w)
 	}
+	if find[*crowded](causes) != nil {
+		f := faultExhausted.whole(fmt.Sprintf("no login to the database at %s could begin within %s: others are under way, and take long", s.target, s.cfg.ConnectTimeout/2))
+		f.Next = "the stream goes on by itself; see why logins take long, or let fewer streams begin at once"
+		return f
+	}
 	f := classify(s.target, s.reached.Load(), at, err, message)
 	if at == stageReach && f.Code == codeUnreachable {
 		if wrong := s.explainClosed(ctx, causes); wrong != nil {
