@@ -197,12 +197,18 @@ func tail(t *testing.T, file string) {
 	t.Logf("the end of the program's log:\n%s", text)
 }
 
-// run runs the program as a client of p and returns what it printed.
-func (p *program) run(stdin string, args ...string) string {
-	p.t.Helper()
+// command is the program as a client of p, ready to run.
+func (p *program) command(stdin string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(p.t.Context(), world.binary, args...)
 	cmd.Env = append(os.Environ(), "GRAPHMILL_SERVER=http://"+p.listen)
 	cmd.Stdin = bytes.NewBufferString(stdin)
+	return cmd
+}
+
+// run runs the program as a client of p and returns what it printed.
+func (p *program) run(stdin string, args ...string) string {
+	p.t.Helper()
+	cmd := p.command(stdin, args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	require.NoError(p.t, cmd.Run(), "graphmill %v\n%s", args, fmt.Sprint(&out, &errs))

@@ -81,11 +81,45 @@ func (s *Server) CheckStream(ctx context.Context, name string, r CheckRequest) (
 			Next: "ask for fewer batches, or wait for new messages with a longer timeout"}
 	}
 	if limited.Err() != nil {
-		return nil, &graphmill.Error{Kind: graphmill.KindTimeout, Code: "check_timeout",
-			Text: fmt.Sprintf("no message of stream %q came within %v, reading from %q", name, r.Timeout, r.From),
-			Next: fmt.Sprintf("wait for new messages with a longer --timeout, or look at old ones: graphmill stream check %s --from earliest", name)}
+		return nil, s.nothingCame(ctx, spec, r)
 	}
 	return nil, err
+}
+
+// explainPatience is how long the explanation of an empty check may take.
+const explainPatience = 3 * time.Second
+
+// nothingCame is the error of a check that saw no message, with the reason as far
+// as the broker tells it.
+func (s *Server) nothingCame(ctx context.Context, spec graphmill.StreamSpec, r CheckRequest) error {
+	e := &graphmill.Error{
+		Kind: graphmill.KindTimeout, Code: "check_timeout",
+		Text: fmt.Sprintf("no message of stream %q came within %v, reading from %q", spec.Name, r.Timeout, r.From),
+		Next: fmt.Sprintf("wait for new messages with a longer --timeout, or look at old ones: graphmill stream check %s --from earliest", spec.Name),
+	}
+	if r.From != kafka.FromCommitted {
+		return e
+	}
+	ctx, cancel := context.WithTimeout(ctx, explainPatience)
+	defer cancel()
+	info, err := s.offsets(ctx, spec)
+	if err != nil {
+		return e
+	}
+	settled, lag := true, int64(0)
+	for _, p := range info.Partitions {
+		settled = settled && p.Origin != graphmill.OriginStartFrom
+		lag += max(p.Lag, 0)
+	}
+	switch {
+	case !settled && spec.StartFrom == graphmill.StartLatest:
+		e.Text += fmt.Sprintf(": the group %q has no position yet, and a new group begins at latest, so only what comes from now on is seen", info.Group)
+	case !settled:
+		e.Text += fmt.Sprintf(": the group %q has no position yet, and begins at %s", info.Group, spec.StartFrom)
+	case lag == 0:
+		e.Text += fmt.Sprintf(": the group %q has read everything that there is", info.Group)
+	}
+	return e
 }
 
 // wouldRefuse returns a failure for each message of which a statement would be

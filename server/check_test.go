@@ -146,3 +146,22 @@ func TestCheckTellsWhatStartWouldRefuse(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, batches[0].Output.Failures, 1)
 }
+
+func TestACheckThatSawNothingSaysWhy(t *testing.T) {
+	w := newWorld(t, 1, boltserver.Options{})
+	s := w.open(nil)
+	w.push(s)
+	w.create(s, func(spec *graphmill.StreamSpec) { spec.StartFrom = graphmill.StartLatest })
+	why := func() string {
+		_, err := s.CheckStream(t.Context(), "s", server.CheckRequest{BatchLimit: 1, Timeout: 50 * time.Millisecond, From: "committed"})
+		return requireCode(t, err, "check_timeout").Text
+	}
+	w.produce("before")
+	require.Contains(t, why(), `the group "graphmill.s" has no position yet, and a new group begins at latest`)
+	w.start(s)
+	w.produce("a")
+	w.awaitAcknowledged(s, 1)
+	_, err := s.StopStream(t.Context(), "s")
+	require.NoError(t, err)
+	require.Contains(t, why(), `the group "graphmill.s" has read everything that there is`)
+}

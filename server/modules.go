@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/wasmhost"
@@ -35,7 +36,7 @@ func (s *Server) PushModule(ctx context.Context, r PushRequest) (PushResult, err
 		Name:            r.Name,
 		ContentType:     r.ContentType,
 		Transformations: report.Transformations,
-		CreatedAt:       now(),
+		CreatedAt:       time.Now().UTC().Truncate(time.Microsecond), // of another upload, another one: see sameVersion
 	}
 	m, created, err := s.catalog.PutModule(ctx, m, r.Bytes, !r.NoActivate)
 	if err != nil {
@@ -329,7 +330,8 @@ func notCompiled(err error) *graphmill.Fault {
 }
 
 // sameVersion says whether both are one upload: numbers and bytes come again
-// where a module is removed and pushed anew.
+// where a module is removed and pushed anew. That takes two writes to the disk, so
+// the times of two uploads differ by more than a microsecond.
 func sameVersion(a, b graphmill.Module) bool {
 	return a.Version == b.Version && a.SHA256 == b.SHA256 && a.CreatedAt.Equal(b.CreatedAt)
 }

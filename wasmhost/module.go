@@ -82,11 +82,11 @@ func (h *Host) stored(ctx context.Context, sum [sha256.Size]byte, read func(cont
 	}
 	defer release()
 	wasm, err := read(ctx)
-	if err != nil {
-		return nil, nil, err
+	if err == nil && sha256.Sum256(wasm) != sum {
+		err = errors.New("load a module: the bytes are not those of its SHA-256")
 	}
-	if sha256.Sum256(wasm) != sum {
-		return nil, nil, errors.New("load a module: the bytes are not those of its SHA-256")
+	if err != nil {
+		return nil, nil, &unread{err}
 	}
 	c, err := h.inspect(sum, wasm)
 	if err != nil {
@@ -144,8 +144,10 @@ func (h *Host) share(ctx context.Context, hash [sha256.Size]byte, prepare func()
 			h.cache.want(l.engine.entry)
 			return l, nil
 		}
-		// It failed for somebody else. If only their patience ended, it is ours to try.
-		if isContextError(l.err) && ctx.Err() == nil {
+		// It failed for somebody else. If only their patience ended, or they could not
+		// read the bytes, it is ours to try.
+		var theirs *unread
+		if (isContextError(l.err) || errors.As(l.err, &theirs)) && ctx.Err() == nil {
 			continue
 		}
 		return nil, l.err
@@ -166,6 +168,12 @@ func (h *Host) fill(l *loaded, prepare func() (*contract, *engine, error)) {
 	}()
 	l.contract, l.engine, l.err = prepare()
 }
+
+// unread is the error of somebody who could not read the bytes of a module. It
+// says nothing to those who have them.
+type unread struct{ error }
+
+func (u *unread) Unwrap() error { return u.error }
 
 func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

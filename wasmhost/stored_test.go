@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -75,4 +76,35 @@ func TestADefectWhileAModuleIsLoadedHoldsUpNobodyElse(t *testing.T) {
 	m, err := h.LoadStored(ctx, sum, func(context.Context) ([]byte, error) { return bytes, nil })
 	require.NoError(t, err)
 	require.NoError(t, m.Close(t.Context()))
+}
+
+// Whoever has the bytes is not refused because somebody else, who asked for the
+// same module a moment before, could not read them.
+func TestWhoHasTheBytesLoadsThemWhereAnotherCannotReadThem(t *testing.T) {
+	h := newHost(t, wasmhost.Config{})
+	bytes := Guest(Unreachable).Bytes()
+	for range 50 {
+		reading, begun := make(chan struct{}), make(chan struct{})
+		var loaders sync.WaitGroup
+		loaders.Go(func() {
+			_, err := h.LoadStored(t.Context(), sha256.Sum256(bytes), func(context.Context) ([]byte, error) {
+				close(reading)
+				<-begun
+				for range 100 {
+					runtime.Gosched() // the other has its chance to come before this fails
+				}
+				return nil, errors.New("it was removed")
+			})
+			assert.ErrorContains(t, err, "it was removed")
+		})
+		<-reading
+		loaders.Go(func() {
+			close(begun)
+			m, err := h.Load(t.Context(), bytes)
+			if assert.NoError(t, err) {
+				assert.NoError(t, m.Close(t.Context()))
+			}
+		})
+		loaders.Wait()
+	}
 }

@@ -27,6 +27,9 @@ func moduleOf(path string) (string, error) {
 	if !ok {
 		err := graphmill.Invalid("", "The specified file isn't in the supported format.")
 		err.Next = "a module is a file NAME.wasm"
+		if strings.HasSuffix(path, ".py") {
+			err.Next += "; modules in Python are not available yet"
+		}
 		return "", err
 	}
 	return name, graphmill.ValidateName("path", name)

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -22,9 +23,15 @@ const maxCell = 2000
 // are: programs and people know them so. On a terminal it fits its width.
 func printRows(w io.Writer, answer api.Queried, terminal *os.File) {
 	t := table.NewWriter()
-	t.SetOutputMirror(w)
 	style := table.StyleLight
 	style.Format.Header = text.FormatDefault
+	if len(answer.Rows) == 0 {
+		// The library draws the end of an empty table as if it had no columns: the
+		// line below the head is the end.
+		box := &style.Box
+		box.LeftSeparator, box.MiddleSeparator, box.RightSeparator = box.BottomLeft, box.BottomSeparator, box.BottomRight
+		box.BottomLeft, box.BottomSeparator, box.BottomRight = "", "", ""
+	}
 	t.SetStyle(style)
 	head := make(table.Row, len(answer.Columns))
 	for i, c := range answer.Columns {
@@ -49,7 +56,7 @@ func printRows(w io.Writer, answer api.Queried, terminal *os.File) {
 		configs[i].WidthMax, configs[i].WidthMaxEnforcer = columnWidth(terminal, len(answer.Columns)), text.WrapText
 	}
 	t.SetColumnConfigs(configs)
-	t.Render()
+	fmt.Fprintln(w, strings.TrimRight(t.Render(), "\n"))
 }
 
 // columnWidth is how wide a column may be; behind a pipe nothing is cut into

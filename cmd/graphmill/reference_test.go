@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-//go:generate go test -run TestCommandReferenceIsCurrent -update .
+//go:generate go test -run Current$ -update .
 
-var update = flag.Bool("update", false, "write docs/cli.md")
+var update = flag.Bool("update", false, "write docs/cli.md, docs/settings.md and the session in docs/statements.md")
 
 const referenceFile = "../../docs/cli.md"
 

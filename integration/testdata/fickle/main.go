@@ -2,6 +2,7 @@
 // becomes of a stream whose transformation misbehaves:
 //
 //	drop    no statement
+//	twice   two statements
 //	fail    the failure of this message
 //	panic   a panic
 //	loop    no end
@@ -32,6 +33,8 @@ func obey(m graphmill.Message, out graphmill.Output) error {
 	switch string(m.Payload()) {
 	case "drop":
 		return nil
+	case "twice":
+		out.Statement(store).Text(m.Payload()).Int(m.Offset())
 	case "fail":
 		return errors.New("told to fail")
 	case "panic":
