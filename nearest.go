@@ -11,6 +11,9 @@ func Nearest(given string, known []string) string {
 	fold := func(s string) string { return plain.Replace(strings.ToLower(s)) }
 	best, least := "", min(3, (len(given)+2)/3)+1
 	for _, k := range known {
+		if longer := len(given) - len(k); longer >= least || -longer >= least {
+			continue // so many would have to be left out or put in; given may be huge
+		}
 		if d := editDistance(fold(given), fold(k)); d < least {
 			best, least = k, d
 		}

@@ -22,6 +22,8 @@ type world struct {
 	broker *kfake.Cluster
 	client *kgo.Client
 	sink   *recorder
+	engine *server.Server
+	data   string // its folder
 }
 
 type recorder struct {
@@ -47,7 +49,7 @@ func (r *recorder) Texts(string) []graphmill.TextStatus  { return nil }
 func (r *recorder) Lanes(int)                            {}
 func (r *recorder) Close(context.Context) error          { return nil }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, change ...func(*server.Config)) *world {
 	t.Helper()
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DefaultNumPartitions(1))
 	require.NoError(t, err)
@@ -64,6 +66,9 @@ func newWorld(t *testing.T) *world {
 		CreateTimeout:    10 * time.Second,
 	}
 	cfg.Limits.Time = time.Second
+	for _, c := range change {
+		c(&cfg)
+	}
 	engine, err := server.Open(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -71,7 +76,7 @@ func newWorld(t *testing.T) *world {
 		defer cancel()
 		require.NoError(t, engine.Close(ctx))
 	})
-	return &world{base: serve(t, engine, api.Config{LocalOnly: true}), broker: broker, client: client, sink: sink}
+	return &world{base: serve(t, engine, api.Config{LocalOnly: true}), broker: broker, client: client, sink: sink, engine: engine, data: cfg.DataDir}
 }
 
 func (w *world) produce(t *testing.T, topic string, payloads ...string) {

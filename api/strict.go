@@ -257,7 +257,14 @@ func wrongType(wrong *json.UnmarshalTypeError) string {
 	default:
 		want = "an integer"
 	}
-	return fmt.Sprintf("%s: it is %s, and this is %s", wrong.Field, want, jsonKind(wrong.Value))
+	text := fmt.Sprintf("it is %s, and this is %s", want, jsonKind(wrong.Value))
+	if want == "a number" && strings.HasPrefix(wrong.Value, "number ") {
+		text = "a number is beyond what a float of 64 bits holds"
+	}
+	if wrong.Field == "" {
+		return text
+	}
+	return wrong.Field + ": " + text
 }
 
 // jsonKind is encoding/json's word for a value with its article.
@@ -266,7 +273,7 @@ func jsonKind(value string) string {
 	case value == "bool":
 		return "true or false"
 	case strings.HasPrefix(value, "number "):
-		return "the number" + strings.TrimPrefix(value, "number") // one that the field cannot hold
+		return "the number" + cut(strings.TrimPrefix(value, "number"), 40) // one that the field cannot hold
 	case value == "array" || value == "object":
 		return "an " + value
 	}

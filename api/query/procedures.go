@@ -66,7 +66,7 @@ func (e *executor) call(ctx context.Context, c *statement.Call) (Result, error) 
 	all := procedures()
 	i := slices.IndexFunc(all, func(p procedure) bool { return p.name == c.Procedure })
 	if i < 0 {
-		err := graphmill.NotFound("procedure_not_found", "There is no procedure named '%s'", c.Procedure)
+		err := graphmill.NotFound("procedure_not_found", "There is no procedure named '%s'", cut(c.Procedure))
 		if near := graphmill.Nearest(c.Procedure, ProcedureNames()); near != "" {
 			err.Next = "did you mean " + near + "?"
 		} else {
@@ -138,7 +138,7 @@ func (p *procedure) pick(yield []statement.Yield) (columns []string, results []i
 	for _, y := range yield {
 		i := slices.Index(p.results, y.Name)
 		if i < 0 {
-			e := graphmill.Invalid("", "'%s' does not yield a result named '%s'", p.name, y.Name)
+			e := graphmill.Invalid("", "'%s' does not yield a result named '%s'", p.name, cut(y.Name))
 			if len(p.results) > 0 {
 				e.Next = fmt.Sprintf("it yields %s", strings.Join(p.results, ", "))
 			}
