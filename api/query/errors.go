@@ -81,6 +81,9 @@ func tell(about subject, what doing, err error) error {
 		return err
 	}
 	about.name = cut(about.name)
+	if what == altering && told.Field == "from" {
+		told.Next = "end the statement with FROM and earliest, latest, a time, or committed (where the group is, else START_FROM)"
+	}
 	told.Text, told.Err, told.Field = reasonOf(told), nil, ""
 	if words, next := stateWords(about, what, told); words != "" {
 		told.Text = words
