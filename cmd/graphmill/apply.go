@@ -138,7 +138,7 @@ func (p *applying) plan(ctx context.Context, d *definitions) error {
 	}
 	for _, w := range d.modules {
 		item, err := p.planModule(ctx, w)
-		if err := p.planned(item, err); err != nil {
+		if err := p.planned(item, w.located(err)); err != nil {
 			return err
 		}
 	}
@@ -198,6 +198,19 @@ func (w *wantedStream) located(err error) error {
 	return &definitionError{at: w.at(problem.Field), about: "stream " + w.spec.Name, err: err}
 }
 
+// located does so for a module.
+func (w *wantedModule) located(err error) error {
+	if asProblem(err) == nil {
+		return err
+	}
+	return w.wrong(err)
+}
+
+// wrong puts the place in the files before what is wrong about a module.
+func (w *wantedModule) wrong(err error) error {
+	return &definitionError{at: w.place, about: "module " + w.name, err: err}
+}
+
 // do does what was planned, in order. It ends where the server is not reached any
 // more: what is left is not done.
 func (p *applying) do(ctx context.Context) {
@@ -238,7 +251,7 @@ func (p *applying) doItem(ctx context.Context, item *appliedItem) error {
 		if item.Action == actionCreate {
 			item.Result = resultCreated
 		}
-		return p.doModule(ctx, item)
+		return item.module.wanted.located(p.doModule(ctx, item))
 	case item.stream == nil:
 		item.Result = resultDropped
 		return p.doDrop(ctx, item)

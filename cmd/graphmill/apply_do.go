@@ -21,12 +21,12 @@ func (p *applying) doModule(ctx context.Context, item *appliedItem) error {
 	}
 	file, err := w.open()
 	if err != nil {
-		return &definitionError{at: w.place, about: "module " + w.name, err: err}
+		return w.wrong(err)
 	}
 	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
 	if err != nil {
-		return &definitionError{at: w.place, about: "module " + w.name, err: outside(err)}
+		return w.wrong(outside(err))
 	}
 	return p.client.stream(ctx, http.MethodPut, path, server.ContentTypeWasm, file, info.Size(), nil)
 }

@@ -74,7 +74,7 @@ func (p *applying) planModule(ctx context.Context, w *wantedModule) (*appliedIte
 	item := &appliedItem{Kind: "module", Name: w.name, Place: w.place.String(), module: &modulePlan{wanted: w}}
 	sum, size, err := w.sum()
 	if err != nil {
-		return item, &definitionError{at: w.place, about: "module " + w.name, err: err}
+		return item, w.wrong(err)
 	}
 	var there api.ModuleVersions
 	err = p.client.call(ctx, http.MethodGet, apiPath("modules", w.name), nil, &there)
@@ -90,11 +90,11 @@ func (p *applying) planModule(ctx context.Context, w *wantedModule) (*appliedIte
 	case i >= 0:
 		item.module.again = there.Versions[i].Version
 	case w.file == "":
-		return item, &definitionError{at: w.place, about: "module " + w.name, err: &graphmill.Error{
+		return item, w.wrong(&graphmill.Error{
 			Kind: graphmill.KindNotFound, Code: "module_not_found",
 			Text: fmt.Sprintf("the server has no version of it with the SHA-256 %.12s, and no file is named", sum),
 			Next: "name the module's file: export writes it with --modules DIR",
-		}}
+		})
 	}
 	item.Action = actionCreate
 	was := ""

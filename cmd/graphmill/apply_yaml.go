@@ -6,7 +6,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strconv"
+	"sort"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -28,24 +28,14 @@ type yamlFile struct {
 	values int // that may still be looked at
 }
 
-// readYAML reads documents that are maps of the lists streams and modules.
+// readYAML reads documents that are maps of the lists streams and modules. Of a
+// file that is no YAML nothing is taken: who knows what belongs where.
 func (f *definitionFile) readYAML(text string) {
-	var docs []*yaml.Node
-	for d := yaml.NewDecoder(strings.NewReader(text)); ; {
-		var doc yaml.Node
-		err := d.Decode(&doc)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil { // of such a file nothing is taken: who knows what belongs where
-			f.d.breaks(f.yamlPlace(text, err), "", yamlError(err))
-			return
-		}
-		if len(doc.Content) == 1 && doc.Content[0].ShortTag() != "!!null" {
-			docs = append(docs, doc.Content[0])
-		}
-	}
-	if len(docs) == 0 {
+	docs, err := yamlDocuments(text)
+	switch {
+	case err != nil:
+		f.d.breaks(place{f.shown, yamlErrorLine(text, err)}, "", yamlError(err))
+	case len(docs) == 0:
 		f.d.breaks(place{file: f.shown}, "", errors.New("no definition is in it"))
 	}
 	y := &yamlFile{definitionFile: f, values: maxYAMLValues}
@@ -54,32 +44,52 @@ func (f *definitionFile) readYAML(text string) {
 	}
 }
 
-var (
-	yamlLine   = regexp.MustCompile(`^line (\d+): `)
-	yamlAnchor = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
-)
-
-// yamlPlace is where a file is no YAML.
-func (f *definitionFile) yamlPlace(text string, err error) place {
-	reason := strings.TrimPrefix(err.Error(), "yaml: ")
-	at := place{file: f.shown}
-	if m := yamlLine.FindStringSubmatch(reason); m != nil {
-		at.line, _ = strconv.Atoi(m[1]) // digits
-	} else if m := yamlAnchor.FindStringSubmatch(reason); m != nil {
-		before, _, _ := strings.Cut(text, "*"+m[1])
-		at.line = strings.Count(before, "\n") + 1
+// yamlDocuments returns the documents of a text that are not null.
+func yamlDocuments(text string) (docs []*yaml.Node, err error) {
+	for d := yaml.NewDecoder(strings.NewReader(text)); ; {
+		var doc yaml.Node
+		err := d.Decode(&doc)
+		switch {
+		case errors.Is(err, io.EOF):
+			return docs, nil
+		case err != nil:
+			return nil, err
+		case len(doc.Content) == 1 && doc.Content[0].ShortTag() != "!!null":
+			docs = append(docs, doc.Content[0])
+		}
 	}
-	return at
 }
 
-// yamlError is the parser's error without the place, and without the name of an
+// yamlErrorLine returns the line that makes a text no YAML: with it, and whatever
+// follows, the error is always the same. The parser itself tells where the list or
+// map began in which that line stands, or no line.
+func yamlErrorLine(text string, err error) int {
+	var ends []int // of lines
+	for line := range strings.Lines(text) {
+		ends = append(ends, len(line))
+		if n := len(ends); n > 1 {
+			ends[n-1] += ends[n-2]
+		}
+	}
+	return 1 + sort.Search(len(ends)-1, func(i int) bool {
+		_, of := yamlDocuments(text[:ends[i]])
+		return of != nil && of.Error() == err.Error()
+	})
+}
+
+var (
+	yamlLine   = regexp.MustCompile(`^line \d+: `)
+	yamlAnchor = regexp.MustCompile(`^unknown anchor '.*' referenced$`)
+)
+
+// yamlError is the parser's error without its line, and without the name of an
 // anchor, which may be the beginning of a password.
 func yamlError(err error) error {
-	reason := strings.TrimPrefix(err.Error(), "yaml: ")
+	reason := yamlLine.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
 	if yamlAnchor.MatchString(reason) {
 		return errors.New("an alias stands there (*NAME) for which there is no anchor; a text that begins with '*' has to stand in quotes")
 	}
-	return errors.New("it is no YAML: " + yamlLine.ReplaceAllString(reason, ""))
+	return errors.New("it is no YAML: " + reason)
 }
 
 // yamlField is one entry of a map.

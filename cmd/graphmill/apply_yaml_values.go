@@ -2,7 +2,6 @@ package main
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -64,6 +63,7 @@ func (f *yamlFile) fieldsWithin(n *yaml.Node, what string, depth int) ([]yamlFie
 		return nil, f.wrong(line, "maps are merged (<<) into each other more than %d deep", maxYAMLMerges)
 	}
 	var fields, merged []yamlField
+	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, err := f.resolve(n.Content[i])
 		if err != nil {
@@ -81,22 +81,20 @@ func (f *yamlFile) fieldsWithin(n *yaml.Node, what string, depth int) ([]yamlFie
 				return nil, err
 			}
 			merged = append(merged, more...)
-		case hasField(fields, key.Value):
+		case seen[key.Value]:
 			return nil, f.wrong(n.Content[i].Line, "the key %q stands there twice", clip(key.Value, 60))
 		default:
+			seen[key.Value] = true
 			fields = append(fields, yamlField{key.Value, n.Content[i].Line, value})
 		}
 	}
 	for _, m := range merged { // of several maps the first counts
-		if !hasField(fields, m.name) {
+		if !seen[m.name] {
+			seen[m.name] = true
 			fields = append(fields, m)
 		}
 	}
 	return fields, nil
-}
-
-func hasField(fields []yamlField, name string) bool {
-	return slices.ContainsFunc(fields, func(f yamlField) bool { return f.name == name })
 }
 
 // merge returns the entries of a map, or of each of a list of maps, in its order.

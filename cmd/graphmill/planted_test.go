@@ -247,6 +247,26 @@ func TestCase39PlantedSecretsAreFoundNowhere(t *testing.T) {
 	}
 	h.http(base, inBody, "GET", "/api/v1/streams", "")
 
+	// Definitions in files, right and broken.
+	definition := func(credentials string) string {
+		return "streams:\n- {name: applied, topics: [ratings], transform: movies, credentials: " + credentials + "}\n"
+	}
+	for _, text := range []string{
+		definition("{sasl.username: u, sasl.password: " + inBody + "}"), definition("{sasl.username: u, sasl.password: " + wrong + "}"),
+		definition("{{sasl.password: " + inBody + "}"), definition("{sasl.password: *" + inBody + "}"), definition(inBody), definition("{sasl.password: [" + inBody + "]}"),
+		definition("{sasl.pasword: " + inBody + "}"), "streams:\n- {name: x, topics: [t], transform: m, configs: {security.protocol: sasl_plaintext, sasl.mechanism: " + inBody + "}}\n",
+	} {
+		command("apply", "-f", file("applied.yaml", text), "--dry-run")
+		command("apply", "-f", file("applied.yaml", text))
+		command("apply", "-f", file("applied.yaml", text), "-o", "json")
+	}
+	for _, text := range []string{"{'sasl.password': '" + inBody + "'};", "{'sasl.password': '" + inBody + "'", "{'sasl.password': " + inBody + "};"} {
+		command("apply", "-f", file("applied.cypher", "CREATE KAFKA STREAM applied TOPICS ratings TRANSFORM movies CREDENTIALS "+text))
+	}
+	require.Equal(t, exitDone, command("export").status)
+	require.Equal(t, exitDone, command("export", "-o", "json").status)
+	command("stream", "drop", "applied")
+
 	for stream, code := range map[string]string{"right": "", "by-file": "", "wrong": "auth", "wrong-by-variable": "auth"} {
 		command("stream", "start", stream)
 		if code == "" {
