@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -254,4 +255,16 @@ func TestEveryOptionCanStandInAFile(t *testing.T) {
 	for name := range options {
 		require.Contains(t, optionNames, name, "REST and YAML name options alike")
 	}
+}
+
+func TestTheExamplesOfTheDocumentationAreRight(t *testing.T) {
+	text, err := os.ReadFile("../../docs/apply.md")
+	require.NoError(t, err)
+	files := map[string]string{}
+	for i, block := range regexp.MustCompile("(?s)```(yaml|cypher)\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		files[fmt.Sprintf("%d.%s", i, block[1])] = block[2]
+	}
+	d, told := readFolder(t, folder(t, files))
+	require.Empty(t, told)
+	require.Equal(t, "module movies ratings clicks ratings-eu ratings-us views", d.names())
 }
