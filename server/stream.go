@@ -90,6 +90,22 @@ func (st *stream) begin(ctx context.Context) (unlock func(), err error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for another command on stream %q: %w", st.name(), ctx.Err())
 	}
+	return st.begun(ctx)
+}
+
+// beginAtOnce is begin for a command that does not wait for another.
+func (st *stream) beginAtOnce(ctx context.Context) (unlock func(), err error) {
+	select {
+	case st.command <- struct{}{}:
+		return st.begun(ctx)
+	default:
+		return nil, st.occupied()
+	}
+}
+
+// begun goes on with a command that has the lock, and gives it back where there is
+// nothing to do any more.
+func (st *stream) begun(ctx context.Context) (unlock func(), err error) {
 	unlock = func() { <-st.command }
 	st.mu.Lock()
 	dropped := st.dropped
@@ -104,17 +120,6 @@ func (st *stream) begin(ctx context.Context) (unlock func(), err error) {
 	}
 	unlock()
 	return nil, err
-}
-
-// beginAtOnce is begin for a command that does not wait for another.
-func (st *stream) beginAtOnce(ctx context.Context) (unlock func(), err error) {
-	select {
-	case st.command <- struct{}{}:
-		<-st.command
-		return st.begin(ctx)
-	default:
-		return nil, st.occupied()
-	}
 }
 
 // occupied is why a command that does not wait is refused.
