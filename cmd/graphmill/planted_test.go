@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -158,6 +159,70 @@ func securedBroker(t *testing.T, user, password, topic string) (address string) 
 	return address
 }
 
+// plantStatements gives secrets to the stream statements through all their doors: as
+// they should be, and mistyped in all ways.
+func plantStatements(t *testing.T, h *harvest, c *cli, base, token, user, password, wrong string) {
+	t.Helper()
+	const options = " TOPICS ratings TRANSFORM movies START_FROM earliest CONFIGS {'security.protocol': 'SASL_PLAINTEXT', 'sasl.mechanism': 'PLAIN'} CONSUMER_GROUP g "
+	create := func(name, more string) string { return "CREATE KAFKA STREAM " + name + options + more }
+	credentials := func(password string) string {
+		return "CREDENTIALS {'sasl.username': '" + user + "', 'sasl.password': " + password + "}"
+	}
+	query := func(status int, stdin string, args ...string) {
+		t.Helper()
+		r := c.run(t, stdin, append([]string{"query"}, args...)...)
+		h.add("graphmill query", []byte(r.out+r.err))
+		require.Equal(t, status, r.status, r.err)
+	}
+	query(exitDone, "", create("literal", credentials("'"+password+"'")))
+	query(exitDone, "", create("parameter", credentials("$p")), "--param", "p="+password, "-o", "json")
+	query(exitDone, "SHOW STREAMS;\n"+create("script", credentials("'"+password+"'"))+";\nSHOW STREAMS;", "-o", "yaml")
+	for _, text := range []string{
+		"SHOW STREAMS", "SHOW CREATE STREAM literal", "SHOW CREATE STREAM parameter", "CALL mg.kafka_stream_info('literal')", "CHECK STREAM literal FROM earliest",
+		"ALTER STREAM literal SET CREDENTIALS {'sasl.password': '" + password + "'}", "START STREAM literal BATCH_LIMIT 1", "CALL mg.stream_status('literal')",
+		"CALL mg.kafka_set_stream_offset('literal', -1)", "START STREAM literal", "STOP STREAM literal",
+	} {
+		for _, format := range []string{"table", "json"} {
+			if format == "table" || !strings.HasPrefix(text, "ST") {
+				query(exitDone, "", text, "-o", format)
+			}
+		}
+	}
+	for _, text := range []string{
+		create("literal", credentials("'"+wrong+"'")), // there is one already
+		create("x", credentials("'"+wrong+"'")),       // the broker does not let it in
+		create("x", credentials(wrong)),
+		create("x", credentials("'"+wrong)),
+		create("x", credentials("'it's"+wrong+"'")),
+		create("x", credentials("['"+wrong+"']")),
+		create("x", credentials(`'\u`+wrong+"'")),
+		create("x", "CREDENTIALS "+wrong),
+		create("x", "CREDENTIALS '"+wrong+"'"),
+		create("x", "CREDENTIALS {'sasl.pasword': '"+wrong+"'}"),
+		create("x", "CREDENTIALS {'sasl.mechanism': '"+wrong+"'}"),
+		create("x", "CREDENTIALS {'sasl.password': '"+wrong+"', 'sasl.password': '"+wrong+"'}"),
+		create("x", credentials("'"+wrong+"'")) + " BATCHSIZE 7",
+		create("x", "BOOTSTRAP_SERVERS 'user:"+wrong+"@host:9092'"),
+		"ALTER STREAM literal SET CREDENTIALS {'sasl.pasword': '" + wrong + "'}",
+		"ALTER STREAM absent SET CREDENTIALS {'sasl.password': '" + wrong + "'}",
+		"ALTER STREAM literal SET CREDENTIALS {'sasl.password': '" + wrong + "'} FROM nowhere",
+	} {
+		query(exitFailed, "", text)
+		query(exitFailed, "SHOW STREAMS;\n"+text+";\nSHOW STREAMS;", "-o", "json")
+		doc, err := json.Marshal(map[string]any{"statement": text, "parameters": map[string]any{wrong: wrong}})
+		require.NoError(t, err)
+		status, answer := h.http(base, token, "POST", "/api/v1/query", string(doc))
+		require.GreaterOrEqual(t, status, 400, answer)
+	}
+	for _, parameters := range []string{`{"p": ["` + wrong + `"]}`, `{"p": {"sasl.password": 7, "x": "` + wrong + `"}}`, `{"p": {"sasl.pasword": "` + wrong + `"}}`, `{"p": "` + wrong + `"}`, `{"p": "` + wrong + `"`} {
+		status, answer := h.http(base, token, "POST", "/api/v1/query", `{"statement": "`+create("x", "CREDENTIALS $p")+`", "parameters": `+parameters+`}`)
+		require.GreaterOrEqual(t, status, 400, answer)
+	}
+	for _, name := range []string{"literal", "parameter", "script"} {
+		query(exitDone, "", "DROP STREAM "+name)
+	}
+}
+
 // Every secret that a server is given is planted, right ones and wrong ones, and
 // looked for in all that leaves the program and in all that it stores.
 func TestCase39PlantedSecretsAreFoundNowhere(t *testing.T) {
@@ -246,6 +311,7 @@ func TestCase39PlantedSecretsAreFoundNowhere(t *testing.T) {
 		require.GreaterOrEqual(t, status, 400, answer)
 	}
 	h.http(base, inBody, "GET", "/api/v1/streams", "")
+	plantStatements(t, h, c, base, token, kafkaUser, kafkaPassword, inBody)
 
 	// Definitions in files, right and broken.
 	definition := func(credentials string) string {

@@ -47,7 +47,12 @@ document of columns, rows and notifications.`,
   graphmill query "START STREAM \$name BATCH_LIMIT 1" --param name=ratings
   graphmill query < streams.cypher
   graphmill query`,
-		Args: cobra.MaximumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return wrongUsage("%s takes one statement, as one argument: put it into quotes", cmd.CommandPath())
+			}
+			return nil
+		},
 	}
 	s := &session{app: a}
 	s.client = a.clientFlag(cmd)
