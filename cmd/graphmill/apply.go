@@ -198,19 +198,6 @@ func (w *wantedStream) located(err error) error {
 	return &definitionError{at: w.at(problem.Field), about: "stream " + w.spec.Name, err: err}
 }
 
-// located does so for a module.
-func (w *wantedModule) located(err error) error {
-	if asProblem(err) == nil {
-		return err
-	}
-	return w.wrong(err)
-}
-
-// wrong puts the place in the files before what is wrong about a module.
-func (w *wantedModule) wrong(err error) error {
-	return &definitionError{at: w.place, about: "module " + w.name, err: err}
-}
-
 // do does what was planned, in order. It ends where the server is not reached any
 // more: what is left is not done.
 func (p *applying) do(ctx context.Context) {

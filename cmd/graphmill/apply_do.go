@@ -8,32 +8,8 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
-	"github.com/graphmill/graphmill/server"
 	"github.com/graphmill/graphmill/sources/kafka"
 )
-
-// doModule pushes a module's file, or makes the version active that has its bytes.
-func (p *applying) doModule(ctx context.Context, item *appliedItem) error {
-	w := item.module.wanted
-	path := apiPath("modules", w.name)
-	if v := item.module.again; v > 0 {
-		return p.client.call(ctx, http.MethodPost, path+":rollback", api.Rollback{Version: v}, nil)
-	}
-	file, err := w.open()
-	if err != nil {
-		return w.wrong(err)
-	}
-	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err != nil {
-		return w.wrong(outside(err))
-	}
-	return p.client.stream(ctx, http.MethodPut, path, server.ContentTypeWasm, file, info.Size(), nil)
-}
-
-// attempts is how often a stream is compared and changed anew where somebody else
-// changes it at the same time.
-const attempts = 3
 
 // doStream makes a stream what is wanted. Where another apply was faster, what is
 // left to do is found out anew.
@@ -43,13 +19,9 @@ func (p *applying) doStream(ctx context.Context, item *appliedItem) error {
 		if !overtaken(err) || i == attempts {
 			return err
 		}
-		var now *api.Stream
-		err = p.client.call(ctx, http.MethodGet, apiPath("streams", item.Name), nil, &now)
-		if err != nil && !isCode(err, "stream_not_found") {
-			return err
-		}
+		now, err := p.client.findStream(ctx, item.Name)
 		if err != nil {
-			now = nil
+			return err
 		}
 		anew, err := p.planStream(ctx, item.stream.wanted, now)
 		if err != nil {
@@ -57,12 +29,6 @@ func (p *applying) doStream(ctx context.Context, item *appliedItem) error {
 		}
 		item.Action, item.Changes, item.stream = anew.Action, anew.Changes, anew.stream
 	}
-}
-
-// overtaken says of an error that the stream is not as it was when it was compared.
-func overtaken(err error) bool {
-	p := asProblem(err)
-	return p != nil && (p.Code == "stream_exists" || p.Code == "stream_not_found" || p.Code == "invalid" && p.Field == "from")
 }
 
 func (p *applying) tryStream(ctx context.Context, item *appliedItem) error {

@@ -3,16 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
-	"strconv"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
@@ -63,111 +56,46 @@ type streamPlan struct {
 	brings bool        // the change brings topics, a group or brokers
 }
 
-// modulePlan is how a module becomes what is wanted.
-type modulePlan struct {
-	wanted *wantedModule
-	again  int // a version that the server has and that is not active; 0: the file is pushed
-}
+// attempts is how often a stream is compared, and changed, anew where somebody else
+// creates, changes or drops it at the same time.
+const attempts = 3
 
-// planModule compares a module with the server's.
-func (p *applying) planModule(ctx context.Context, w *wantedModule) (*appliedItem, error) {
-	item := &appliedItem{Kind: "module", Name: w.name, Place: w.place.String(), module: &modulePlan{wanted: w}}
-	sum, size, err := w.sum()
-	if err != nil {
-		return item, w.wrong(err)
-	}
-	var there api.ModuleVersions
-	err = p.client.call(ctx, http.MethodGet, apiPath("modules", w.name), nil, &there)
-	if err != nil && !isCode(err, "module_not_found") {
-		return item, err
-	}
-	i := slices.IndexFunc(there.Versions, func(m graphmill.Module) bool { return m.SHA256 == sum })
-	active := slices.IndexFunc(there.Versions, func(m graphmill.Module) bool { return m.Active })
-	switch {
-	case i >= 0 && i == active:
-		item.Action = actionUnchanged
-		return item, nil
-	case i >= 0:
-		item.module.again = there.Versions[i].Version
-	case w.file == "":
-		return item, w.wrong(&graphmill.Error{
-			Kind: graphmill.KindNotFound, Code: "module_not_found",
-			Text: fmt.Sprintf("the server has no version of it with the SHA-256 %.12s, and no file is named", sum),
-			Next: "name the module's file: export writes it with --modules DIR",
-		})
-	}
-	item.Action = actionCreate
-	was := ""
-	if active >= 0 && !there.ReadOnly { // a ready module is hidden by one that is pushed
-		item.Action = actionChange
-		was = there.Versions[active].SHA256[:12]
-		if item.module.again > 0 {
-			item.Changes = append(item.Changes, change{"version", strconv.Itoa(there.Active), strconv.Itoa(item.module.again)})
-		}
-	}
-	item.Changes = append(item.Changes, change{"sha256", was, sum[:12]})
-	if size > 0 && item.Action == actionCreate {
-		item.Changes = append(item.Changes, change{"size", "", sizeText(size)})
-	}
-	return item, nil
-}
-
-// sum returns the SHA-256 of the module's file and its size, or the SHA-256 that
-// is all there is.
-func (w *wantedModule) sum() (string, int64, error) {
-	if w.sha256 != "" {
-		if b, err := hex.DecodeString(w.sha256); err != nil || len(b) != sha256.Size {
-			return "", 0, errors.New("sha256 is no SHA-256: 64 hexadecimal digits")
-		}
-	}
-	if w.file == "" {
-		return w.sha256, 0, nil
-	}
-	file, err := w.open()
-	if err != nil {
-		return "", 0, err
-	}
-	defer func() { _ = file.Close() }()
-	sum, size, err := sumOf(file)
-	switch {
-	case err != nil:
-		return "", 0, outside(err)
-	case size == 0:
-		return "", 0, fmt.Errorf("%s is empty", w.file)
-	case w.sha256 != "" && sum != w.sha256:
-		return "", 0, fmt.Errorf("%s has the SHA-256 %.12s, not the one that stands beside it", w.file, sum)
-	}
-	return sum, size, nil
-}
-
-// sumOf reads to the end, and returns the SHA-256 and the size of what it has read.
-func sumOf(r io.Reader) (string, int64, error) {
-	hash := sha256.New()
-	size, err := io.Copy(hash, r)
-	return hex.EncodeToString(hash.Sum(nil)), size, err
-}
-
-// open opens the module's file.
-func (w *wantedModule) open() (*os.File, error) {
-	info, err := w.root.Stat(w.file)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", w.file, outside(err))
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no regular file", w.file)
-	case info.Size() > maxModuleBytes:
-		return nil, fmt.Errorf("%s has more than %s, and is no module", w.file, sizeText(maxModuleBytes))
-	}
-	file, err := w.root.Open(w.file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", w.file, outside(err))
-	}
-	return file, nil
-}
-
-// planStream lets the server compare a stream with the definition: it alone knows
-// the secrets. before is nil where there is no such stream.
+// planStream finds out what makes a stream what is wanted. before is nil where
+// there is no such stream.
 func (p *applying) planStream(ctx context.Context, w *wantedStream, before *api.Stream) (*appliedItem, error) {
+	for i := 1; ; i++ {
+		item, err := p.compareStream(ctx, w, before)
+		if !overtaken(err) || i == attempts {
+			return item, err
+		}
+		if before, err = p.client.findStream(ctx, w.spec.Name); err != nil {
+			return item, err
+		}
+	}
+}
+
+// overtaken says of an error that the stream is not as it was when it was compared.
+func overtaken(err error) bool {
+	p := asProblem(err)
+	return p != nil && (p.Code == "stream_exists" || p.Code == "stream_not_found" || p.Code == "invalid" && p.Field == "from")
+}
+
+// findStream returns a stream; nil where there is none.
+func (c *client) findStream(ctx context.Context, name string) (*api.Stream, error) {
+	var s api.Stream
+	err := c.call(ctx, http.MethodGet, apiPath("streams", name), nil, &s)
+	switch {
+	case isCode(err, "stream_not_found"):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &s, nil
+}
+
+// compareStream lets the server compare a stream with the definition: it alone
+// knows the secrets.
+func (p *applying) compareStream(ctx context.Context, w *wantedStream, before *api.Stream) (*appliedItem, error) {
 	item := &appliedItem{Kind: "stream", Name: w.spec.Name, Place: w.place.String(), stream: &streamPlan{wanted: w, before: before}}
 	if before == nil {
 		return item, p.planCreation(ctx, item)
