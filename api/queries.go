@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -62,7 +63,7 @@ func (s *service) query(ctx context.Context, in *queryInput) (*queryOutput, erro
 		body.Rows[i] = make([]json.RawMessage, len(row))
 		for k, value := range row {
 			if body.Rows[i][k], err = graphmill.MarshalValue(value); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("encode column %s of row %d: %w", r.Columns[k], i, err)
 			}
 		}
 	}

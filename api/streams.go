@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/server"
 )

@@ -3,6 +3,8 @@ package statement
 import (
 	"slices"
 	"strings"
+
+	"github.com/alecthomas/participle/v2/lexer"
 )
 
 // Names is a kind of names that only the server knows.
@@ -28,38 +30,16 @@ func Complete(text string) Completion {
 	if len(text) > MaxBytes {
 		return Completion{}
 	}
-	pieces := Split(text)
-	if len(pieces) == 0 || pieces[len(pieces)-1].Ended {
-		text = ""
-	} else {
-		text = text[strings.LastIndex(text, pieces[len(pieces)-1].Text):]
-	}
+	text = lastStatement(text)
 	all, err := lex(text)
 	if err != nil || nesting(all) != nil || len(all) > maxProbed || len(text) > maxProbedBytes {
 		return Completion{}
 	}
-	all = all[:len(all)-1] // without the end
-	var c Completion
-	// A word that reaches the end is being written, together with the parts of its
-	// name before it.
-	begins := len(all)
-	if begins > 0 {
-		last := all[begins-1]
-		if last.Type != wordToken && !strings.ContainsAny(last.Value, ".-") && last.Pos.Offset+len(last.Value) == len(text) || last.Type == unendedToken {
-			return Completion{} // right behind a string, a number, a bracket
-		}
+	before, end, ok := untilBegun(all[:len(all)-1], len(text))
+	if !ok {
+		return Completion{}
 	}
-	end := len(text)
-	for begins > 0 {
-		t := all[begins-1]
-		part := t.Type == wordToken || t.Value == "." || t.Value == "-"
-		if !part || t.Pos.Offset+len(t.Value) != end {
-			break
-		}
-		begins, end = begins-1, t.Pos.Offset
-	}
-	c.Begun = text[end:]
-	before := all[:begins]
+	c := Completion{Begun: text[end:]}
 	want := expected(before, text[:end], false)
 	c.Keywords = slices.Concat(want.keywords, want.options)
 	if !slices.Contains(want.things, aName) || len(before) == 0 {
@@ -74,4 +54,37 @@ func Complete(text string) Completion {
 		c.Names = ProcedureNames
 	}
 	return c
+}
+
+// untilBegun returns the tokens before the word that is being written at the end of
+// a text of the given length, together with the parts of its name, and where that
+// begins. It is not ok right behind a string, a number or a bracket.
+func untilBegun(all []lexer.Token, length int) (before []lexer.Token, end int, ok bool) {
+	isPart := func(t lexer.Token) bool { return t.Type == wordToken || t.Value == "." || t.Value == "-" }
+	end = length
+	for n := len(all) - 1; n >= 0; n-- {
+		t := all[n]
+		if t.Type == unendedToken {
+			return nil, 0, false
+		}
+		if touches := t.Pos.Offset+len(t.Value) == end; !touches || !isPart(t) {
+			return all[:n+1], end, !touches || end < length
+		}
+		end = t.Pos.Offset
+	}
+	return nil, end, true
+}
+
+// lastStatement returns what stands behind the last ';' that ends a statement.
+func lastStatement(text string) string {
+	all, err := lex(text)
+	if err != nil {
+		return text
+	}
+	for _, t := range slices.Backward(all) {
+		if t.Value == ";" {
+			return text[t.Pos.Offset+1:]
+		}
+	}
+	return text
 }

@@ -99,7 +99,7 @@ func (m *mask) token(t lexer.Token) {
 	case m.key != "" && t.Value == ":":
 		m.b.WriteString(m.key + t.Value)
 		m.key = ""
-	case m.depth == 0 && (t.Value == ";" || kindOf(strings.ToUpper(t.Value)) >= 0):
+	case m.depth == 0 && (t.Value == ";" || kindOf(t.Value) >= 0):
 		m.unsure()
 		m.b.WriteString(t.Value)
 		m.within = opensSecrets(t)

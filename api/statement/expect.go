@@ -98,10 +98,8 @@ func (o *optionInfo) fits(before []lexer.Token) bool {
 
 // kindOf returns the kind of an option; -1 for other words.
 func kindOf(keyword string) kind {
-	for _, o := range options {
-		if o.keyword == keyword {
-			return o.kind
-		}
+	if o := infoOf(keyword); o != nil {
+		return o.kind
 	}
 	return -1
 }
@@ -136,16 +134,20 @@ func (e expectation) String() string {
 
 // advice guesses what was meant by a token that does not fit behind others.
 func (e expectation) advice(before []lexer.Token, t lexer.Token, inMap bool) string {
-	last := ""
+	var last string
+	var behindWord bool
 	if n := len(before); n > 0 {
-		last = strings.ToUpper(before[n-1].Value)
+		last, behindWord = strings.ToUpper(before[n-1].Value), before[n-1].Type == wordToken
 	}
 	switch name := slices.Contains(e.things, aName); {
 	case inMap && t.Type == wordToken && (last == "{" || last == ","):
 		return "the keys of a map are strings: put it into quotes"
-	case t.Type == digitsToken && (name || last == "-" || last == "."):
+	case t.Type == digitsToken && (name || last == "-" || last == "."),
+		t.Type == floatToken && (name || behindWord && strings.HasPrefix(t.Value, ".")):
 		return "a name of which a part begins with a digit is written in quotes, as in 'topic-2'"
-	case len(before) > 1 && (last == "''" || last == `""`) && kindOf(strings.ToUpper(before[len(before)-2].Value)) >= 0:
+	case kindOf(last) >= 0 && len(before) > 1 && before[len(before)-2].Value == ",":
+		return last + " is read as a name there: leave out the ',' before it"
+	case len(before) > 1 && (last == "''" || last == `""`) && kindOf(before[len(before)-2].Value) >= 0:
 		return "the quotes are doubled: an empty string is read, and an address behind it"
 	case last == "BOOTSTRAP_SERVERS" || last == "SERVICE_URL":
 		return "an address is a string: put it into quotes, as in 'localhost:9092'"

@@ -16,7 +16,7 @@ type (
 	verb interface{ verb() }
 
 	create struct {
-		Source  string   `parser:"'CREATE' @('KAFKA' | 'PULSAR') 'STREAM'"`
+		Pulsar  bool     `parser:"'CREATE' ( 'KAFKA' | @'PULSAR' ) 'STREAM'"`
 		Name    *word    `parser:"@@"`
 		Options []option `parser:"@@*"`
 	}

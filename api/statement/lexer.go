@@ -10,6 +10,8 @@ import (
 	"github.com/alecthomas/participle/v2/lexer"
 )
 
+const wordPattern = `[\p{L}_][\p{L}\p{N}_]*`
+
 // The tokens of a statement. What cannot be a token of its own falls to Other, so
 // that everything can be cut into tokens and each error is one of the parser. A
 // word that begins with a digit is one token, Digits, whether it is a number or
@@ -22,7 +24,7 @@ var tokens = lexer.MustSimple([]lexer.SimpleRule{
 	{Name: "Parameter", Pattern: "\\$(?:[\\p{L}\\p{N}_]+|`(?:[^`]|``)*`)"},
 	{Name: "Float", Pattern: `[0-9]+\.[0-9]+(?:[eE][-+]?[0-9]+)?|\.[0-9]+(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+`},
 	{Name: "Digits", Pattern: `[0-9][\p{L}\p{N}_]*`},
-	{Name: "Word", Pattern: `[\p{L}_][\p{L}\p{N}_]*`},
+	{Name: "Word", Pattern: wordPattern},
 	{Name: "Unended", Pattern: "(?s:['\"`].*|/\\*.*)"},
 	{Name: "Other", Pattern: `(?s:.)`},
 })
@@ -32,6 +34,7 @@ var (
 	spaceToken     = tokens.Symbols()["Space"]
 	stringToken    = tokens.Symbols()["String"]
 	parameterToken = tokens.Symbols()["Parameter"]
+	floatToken     = tokens.Symbols()["Float"]
 	digitsToken    = tokens.Symbols()["Digits"]
 	wordToken      = tokens.Symbols()["Word"]
 	unendedToken   = tokens.Symbols()["Unended"]

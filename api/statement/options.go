@@ -36,9 +36,15 @@ type optionInfo struct {
 	later   []string // words that are not available yet
 }
 
+// The kinds of streams, as CREATE names them.
+const (
+	kafkaStream  = "KAFKA"
+	pulsarStream = "PULSAR"
+)
+
 var (
-	onlyKafka  = []string{"KAFKA"}
-	onlyPulsar = []string{"PULSAR"}
+	onlyKafka  = []string{kafkaStream}
+	onlyPulsar = []string{pulsarStream}
 )
 
 // options are all options, in the order in which statements are written.
@@ -83,13 +89,22 @@ func Keyword(field string) string {
 	return field
 }
 
+// infoOf returns an option by its keyword, in any case as the parser folds it; nil
+// for other words. A test holds that the grammar has no option beside.
 func infoOf(keyword string) *optionInfo {
-	i := slices.IndexFunc(options, func(o optionInfo) bool { return strings.EqualFold(o.keyword, keyword) })
-	return &options[i] // a test holds that the grammar has none beside
+	for i := range options {
+		if strings.EqualFold(options[i].keyword, keyword) {
+			return &options[i]
+		}
+	}
+	return nil
 }
 
 func (r *resolver) create(c *create) (Statement, error) {
-	source := strings.ToUpper(c.Source)
+	source := kafkaStream
+	if c.Pulsar {
+		source = pulsarStream
+	}
 	n, err := r.name(c.Name)
 	if err != nil {
 		return nil, err
@@ -103,7 +118,7 @@ func (r *resolver) create(c *create) (Statement, error) {
 			return nil, r.semantic(c.Name.Pos, "Config %s is required.", needed)
 		}
 	}
-	if source == "PULSAR" {
+	if c.Pulsar {
 		return nil, r.later(c.Name.Pos, "CREATE PULSAR STREAM")
 	}
 	for field, x := range values {
@@ -175,7 +190,7 @@ func (r *resolver) options(given []option, source string) (map[string]any, error
 		}
 		values[info.field] = x
 	}
-	if later != nil && source != "PULSAR" { // a Pulsar stream is told as a whole
+	if later != nil && source != pulsarStream { // a Pulsar stream is told as a whole
 		return nil, later
 	}
 	return values, nil

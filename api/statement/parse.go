@@ -130,7 +130,7 @@ func explain(text string, all []lexer.Token, err error) error {
 
 // forMap says whether token k stands where a map should be.
 func forMap(all []lexer.Token, k int) bool {
-	return k > 0 && kindOf(strings.ToUpper(all[k-1].Value)) == kindMap
+	return k > 0 && kindOf(all[k-1].Value) == kindMap
 }
 
 // resolver turns what was written into a Statement.

@@ -153,31 +153,26 @@ func (c *Call) print() string {
 	return text + " YIELD " + strings.Join(items, ", ")
 }
 
-var bare = regexp.MustCompile(`^[\p{L}_][\p{L}\p{N}_]*$`)
+// bareWord is what can be written as one word, bareName what can be written without
+// quotes where a name may have dots and dashes.
+var (
+	bareWord = regexp.MustCompile(`^` + wordPattern + `$`)
+	bareName = regexp.MustCompile(`^` + wordPattern + `(?:[.-]` + wordPattern + `)*$`)
+)
 
 // Name writes a name as a statement has it: bare, where that is possible, else as a
 // string. NULL is written as a string, since it means the default where an option is
 // changed.
 func Name(s string) string {
-	if strings.EqualFold(s, "NULL") {
-		return printString(s)
-	}
-	for _, part := range strings.FieldsFunc(s, func(r rune) bool { return r == '.' || r == '-' }) {
-		if !bare.MatchString(part) {
-			return printString(s)
-		}
-	}
-	if s == "" || strings.ContainsAny(s[:1]+s[len(s)-1:], ".-") || doubled.MatchString(s) {
+	if !bareName.MatchString(s) || strings.EqualFold(s, "NULL") {
 		return printString(s)
 	}
 	return s
 }
 
-var doubled = regexp.MustCompile(`[.-][.-]`)
-
 // printPart writes one symbol: bare, or in backticks.
 func printPart(s string) string {
-	if bare.MatchString(s) {
+	if bareWord.MatchString(s) {
 		return s
 	}
 	return "`" + strings.ReplaceAll(s, "`", "``") + "`"

@@ -29,7 +29,7 @@ func Split(text string) []Piece {
 	for {
 		t, err := l.Next()
 		if err != nil {
-			return append(pieces, whole)
+			return []Piece{whole}
 		}
 		switch {
 		case t.EOF() || t.Value == ";":

@@ -235,6 +235,7 @@ func TestComplete(t *testing.T) {
 		"SHOW STREAMS;":        {Keywords: verbs},
 		"  sh":                 {Begun: "sh", Keywords: verbs},
 		"A; SHOW ":             {Keywords: []string{"CREATE", "STREAMS"}},
+		"SHOW /* SHOW */ ":     {Keywords: []string{"CREATE", "STREAMS"}},
 		"START ":               {Keywords: []string{"ALL", "STREAM"}},
 		"START STREAM ":        {Names: statement.StreamNames},
 		"start stream my-":     {Begun: "my-", Names: statement.StreamNames},
@@ -244,6 +245,7 @@ func TestComplete(t *testing.T) {
 		"CALL mg.":                          {Begun: "mg.", Names: statement.ProcedureNames},
 		"CALL mg.load('":                    {},
 		"CREATE KAFKA STREAM s TOPICS 'a'":  {},
+		"STOP STREAM 'a.b'":                 {},
 		"CREATE KAFKA STREAM s BATCH_SIZE ": {},
 		"CREATE PULSAR STREAM s TOPICS a SERV": {Begun: "SERV", Keywords: []string{
 			"TOPICS_PATTERN", "TRANSFORM", "SUBSCRIPTION", "SUBSCRIPTION_TYPE", "BATCH_INTERVAL", "BATCH_SIZE", "BATCH_BYTES", "SERVICE_URL", "CONFIGS", "CREDENTIALS", "START_FROM",
