@@ -18,15 +18,15 @@ import (
 
 // Query is the body that executes a stream statement.
 type Query struct {
-	Statement  string                     `json:"statement" minLength:"1" maxLength:"1048576" example:"SHOW STREAMS" doc:"One stream statement; a ';' may end it."`
-	Parameters map[string]json.RawMessage `json:"parameters,omitempty" doc:"The values of its parameters by name: null, booleans, numbers, strings, lists and maps."`
+	Statement  string                     `json:"statement" minLength:"1" maxLength:"1048576" example:"SHOW STREAMS" doc:"One stream statement; a ';' may end it. Values may stand in it as parameters: $name."`
+	Parameters map[string]json.RawMessage `json:"parameters,omitempty" doc:"The values of its parameters by name: null, booleans, numbers, strings, lists and maps. Integers have 64 bits; a number with a point or an exponent, or a larger one, is a float. Those that the statement does not name are passed over."`
 }
 
 // Queried is the answer to a statement.
 type Queried struct {
-	Columns       []string             `json:"columns" doc:"The names of the columns, as Memgraph has them."`
-	Rows          [][]json.RawMessage  `json:"rows" doc:"A value for each column: null, booleans, numbers, strings, arrays and maps as they are, other values in the typed form of Neo4j's Query API."`
-	Notifications []query.Notification `json:"notifications" doc:"What happened, and what to look at."`
+	Columns       []string             `json:"columns" doc:"The names of the columns, as Memgraph has them; none where the statement has no rows."`
+	Rows          [][]json.RawMessage  `json:"rows" doc:"A value for each column: null, booleans, numbers, strings, arrays and maps as they are, other values in the typed form of Neo4j's Query API. Integers have all their digits, of up to 64 bits: a reader that makes floats of them loses some."`
+	Notifications []query.Notification `json:"notifications" doc:"What happened, and what to look at, such as messages of a CHECK that the transformation could not handle."`
 }
 
 type (
@@ -39,7 +39,9 @@ func (s *service) registerQuery() {
 		OperationID: "query", Method: http.MethodPost, Path: prefix + "/query", Tags: []string{"Statements"},
 		Summary: "Execute a stream statement",
 		Description: "The stream statements of Memgraph (CREATE KAFKA STREAM, START STREAM, SHOW STREAMS, CHECK STREAM, CALL mg....), and ours beside them (ALTER STREAM, SHOW CREATE STREAM). " +
-			"The rows are those that Memgraph answers. What is wrong with a statement is told with its line and column.",
+			"Columns, rows and the beginnings of errors are those of Memgraph.\n\n" +
+			"A statement that cannot be read answers 422 with the code `syntax_error` or `semantic_error`, and `position` says where; one that is beyond this version, 501 with `not_available_yet`. " +
+			"What the engine refuses has the status and the code that the request of the same meaning has: 404 `stream_not_found`, 409 `already_running`, 503 `topic_absent`, 504 `check_timeout`.",
 	}, s.query)
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api/statement"
-	"github.com/graphmill/graphmill/server"
 )
 
 // doing is what a statement was about when it failed.
@@ -42,6 +41,9 @@ const (
 	codeWrongSource      = "wrong_source" // ours
 )
 
+// sourcePulsar is what CREATE PULSAR STREAM will read from.
+const sourcePulsar = "pulsar"
+
 // subject is the stream that an error is about.
 type subject struct {
 	name      string
@@ -53,7 +55,7 @@ type subject struct {
 func (s subject) consumer() string { return consumerOf(s.source) + " consumer " + s.name }
 
 func consumerOf(source string) string {
-	if source == "pulsar" {
+	if source == sourcePulsar {
 		return "Pulsar"
 	}
 	return "Kafka"
@@ -133,7 +135,7 @@ func phaseWords(about subject, what doing, told *graphmill.Error) string {
 		switch {
 		case told.Code == codeTopicAbsent:
 			return about.consumer() + " cannot find topic: " + reason
-		case told.Code == codeUnreachable && about.source == "pulsar":
+		case told.Code == codeUnreachable && about.source == sourcePulsar:
 			reason = "ConnectError: " + reason
 		case told.Code == codeUnreachable:
 			reason = "Local: Broker transport failure: " + reason
@@ -153,7 +155,7 @@ func phaseWords(about subject, what doing, told *graphmill.Error) string {
 	return reason
 }
 
-// words of statements for fields that are no options.
+// fieldWords are the words of statements for fields that are no options.
 var fieldWords = map[string]string{"batch_limit": "BATCH_LIMIT", "timeout_ms": "TIMEOUT", "from": "FROM", "set": "offset"}
 
 // reasonOf is an error's text with its cause, and the field as statements call it.
@@ -202,35 +204,4 @@ func asError(err error) *graphmill.Error {
 		return &graphmill.Error{Kind: kind, Code: f.Code, Text: f.Text, Next: f.Next, Err: f.Err}
 	}
 	return nil
-}
-
-// maxNotes bounds how many failures of messages a CHECK tells.
-const maxNotes = 20
-
-// failureTexts tells which messages of a batch the transformation could not handle,
-// or would not be allowed to.
-func failureTexts(batches []server.CheckBatch) []string {
-	var texts []string
-	left := 0
-	for _, b := range batches {
-		for _, f := range b.Output.Failures {
-			if len(texts) == maxNotes {
-				left++
-				continue
-			}
-			texts = append(texts, failureText(b.Messages, f))
-		}
-	}
-	if left > 0 {
-		texts = append(texts, fmt.Sprintf("%d more messages failed", left))
-	}
-	return texts
-}
-
-func failureText(messages []graphmill.Message, f graphmill.Failure) string {
-	if f.Message < 0 || f.Message >= len(messages) {
-		return "The transformation could not handle the batch: " + f.Text
-	}
-	m := &messages[f.Message]
-	return fmt.Sprintf("The transformation could not handle message %s@%d: %s", m.TopicPartition(), m.Offset, f.Text)
 }

@@ -12,10 +12,7 @@ import (
 
 // Modules are shown as files of one folder: NAME.wasm. There are no folders in
 // it, and nothing of the machine's own is reached by a path.
-const (
-	wasmExtension   = ".wasm"
-	wasmContentType = "application/wasm"
-)
+const wasmExtension = ".wasm"
 
 var wasmMagic = []byte("\x00asm")
 
@@ -126,7 +123,7 @@ func (e *executor) push(ctx context.Context, name, content string) error {
 		err.Next = "write base64 -w0 FILE; or push the file itself: graphmill module push " + name + " FILE"
 		return err
 	}
-	_, err = e.engine.PushModule(ctx, server.PushRequest{Name: name, ContentType: wasmContentType, Bytes: module})
+	_, err = e.engine.PushModule(ctx, server.PushRequest{Name: name, ContentType: server.ContentTypeWasm, Bytes: module})
 	return err
 }
 

@@ -81,7 +81,7 @@ func (e *executor) kafkaInfo(ctx context.Context, a arguments) ([][]graphmill.Va
 func (e *executor) pulsarInfo(ctx context.Context, a arguments) ([][]graphmill.Value, error) {
 	info, err := e.stream(ctx, a.text(0))
 	if err == nil {
-		err = only(info, "mg.pulsar_stream_info", "pulsar")
+		err = only(info, "mg.pulsar_stream_info", sourcePulsar)
 	}
 	return nil, e.failed(ctx, a.text(0), showing, err)
 }

@@ -46,7 +46,7 @@ type Result struct {
 
 // Notification is what a statement tells beside its rows, as Bolt has it.
 type Notification struct {
-	Severity    string `json:"severity" enum:"INFO,WARNING" doc:"INFO or WARNING."`
+	Severity    string `json:"severity" enum:"INFO,WARNING" doc:"INFO: what was done. WARNING: what to look at."`
 	Code        string `json:"code" doc:"A stable word, such as StartStream."`
 	Title       string `json:"title" doc:"What happened, in a sentence."`
 	Description string `json:"description,omitempty" doc:"What to do about it."`

@@ -2,18 +2,10 @@ package query
 
 import (
 	"context"
-	"time"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api/statement"
 	"github.com/graphmill/graphmill/server"
-)
-
-// Defaults of CHECK, which are Memgraph's.
-const (
-	defaultCheckBatches = 1
-	defaultCheckTimeout = 30 * time.Second
-	defaultCheckFrom    = "committed"
 )
 
 func (e *executor) create(ctx context.Context, s *statement.Create) (Result, error) {
@@ -111,51 +103,4 @@ func (e *executor) stream(ctx context.Context, name string) (server.StreamInfo, 
 		err = &graphmill.Error{Kind: graphmill.KindConflict, Code: info.Reason.Code, Text: info.Reason.Text, Next: info.Reason.NextStep}
 	}
 	return info, err
-}
-
-// check has the rows of Memgraph's CHECK, all that are asked for or none: the stream
-// must be stopped, and counts as running meanwhile.
-func (e *executor) check(ctx context.Context, s *statement.Check) (Result, error) {
-	req := server.CheckRequest{BatchLimit: defaultCheckBatches, Timeout: s.Timeout(defaultCheckTimeout), From: defaultCheckFrom, Alone: true, All: true}
-	limit, err := atLeastOne(s.BatchLimit, "BATCH_LIMIT", "Batch limit has to be positive!")
-	if err == nil {
-		_, err = atLeastOne(s.TimeoutMS, "TIMEOUT", "Timeout has to be positive!")
-	}
-	if err != nil {
-		return Result{}, e.failed(ctx, s.Name, checking, err)
-	}
-	if limit > 0 {
-		req.BatchLimit = limit
-	}
-	if s.From != "" {
-		req.From = s.From
-	}
-	batches, err := e.engine.CheckStream(ctx, s.Name, req)
-	if err != nil {
-		return Result{}, e.failed(ctx, s.Name, checking, err)
-	}
-	r := note("CheckStream", "Checked stream %s.", s.Name)
-	r.Columns = []string{"queries", "raw messages"}
-	for _, b := range batches {
-		r.Rows = append(r.Rows, checkRow(b))
-	}
-	r.warn("CheckStream", failureTexts(batches)...)
-	return r, nil
-}
-
-func checkRow(b server.CheckBatch) []graphmill.Value {
-	queries := make([]any, len(b.Output.Statements))
-	for i := range b.Output.Statements {
-		s := &b.Output.Statements[i]
-		var params any
-		if p := s.Parameters(); len(p) > 0 {
-			params = p
-		}
-		queries[i] = map[string]any{"query": s.Query.Text, "parameters": params}
-	}
-	raw := make([]any, len(b.Messages))
-	for i := range b.Messages {
-		raw[i] = string(b.Messages[i].Payload)
-	}
-	return []graphmill.Value{queries, raw}
 }
