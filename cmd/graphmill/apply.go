@@ -38,14 +38,15 @@ folders in it:
       state: running             # or stopped; without it as it is, and stopped if new
 
 A definition is the whole of it: an option that it does not name gets its default. The
-options are those of 'stream create', with '_' for '-'. A broker or topic that is not there does not
-keep a stream from being defined. Topics that are new to a stream begin where its group
-is, else at start_from. What is broken in a file is told with its line, the rest is
-applied, and the exit status is 1. Modules come first, then streams, then what --prune drops.`,
+options are the fields of POST /api/v1/streams, such as batch_interval_ms. A broker or
+topic that is not there does not keep a stream from being defined. Topics that are new
+to a stream begin where its group is, else at start_from. What is broken in a file is
+told with its line, the rest is applied, and the exit status is 1. Modules come first,
+then streams, then what --prune drops.`,
 		Example: `  graphmill apply -f streams.yaml --dry-run
   graphmill apply -f deploy/
   graphmill apply -f deploy/ --prune             # drops streams that are in no file
-  graphmill export | graphmill apply -f - --server http://other:7480`,
+  graphmill apply -f deploy/ -f more.cypher --server http://other:7480`,
 		Args: takes(),
 	}
 	p := &applying{app: a}

@@ -50,7 +50,7 @@ streams:
   transform: movies
   start_from: earliest
   batch_interval_ms: 20
-  configs: {session.timeout.ms: 7000}
+  configs: {session.timeout.ms: 7000, fetch.min.bytes: 1}
   credentials: {client.id: hidden-one}
   state: running
 - name: idle
@@ -71,7 +71,7 @@ func TestAppliedTwiceNothingChanges(t *testing.T) {
 	planned := c.must(t, "apply", "-f", "deploy", "--dry-run")
 	require.Contains(t, planned, "module movies: create\n  sha256: ")
 	require.Contains(t, planned, "stream old: create\n  topics: ratings\n  transform: movies.transform\n  consumer_group: mg_consumer\n")
-	require.Contains(t, planned, "  configs.session.timeout.ms: 7000\n  credentials.client.id: ********\n  state: running\n")
+	require.Contains(t, planned, "  configs.fetch.min.bytes: 1\n  configs.session.timeout.ms: 7000\n  credentials.client.id: ********\n  state: running\n")
 	require.Contains(t, planned, "4 to create, 0 to change, 0 unchanged; nothing was done (--dry-run)\n")
 	require.Empty(t, c.definitions(t))
 
@@ -87,7 +87,7 @@ func TestAppliedTwiceNothingChanges(t *testing.T) {
 	// A definition is the whole of it; what is new to a stream begins where its
 	// group is, or as it says.
 	require.Equal(t, exitDone, c.run(t, rating+"\n"+rating+"\n", "produce", "more").status)
-	changed := strings.NewReplacer("[ratings]\n  transform: movies\n", "[ratings, more]\n  transform: movies\n", "  configs: {session.timeout.ms: 7000}\n", "", "hidden-one", "hidden-two").Replace(deployed)
+	changed := strings.NewReplacer("[ratings]\n  transform: movies\n", "[ratings, more]\n  transform: movies\n", "session.timeout.ms: 7000, ", "", "hidden-one", "hidden-two").Replace(deployed)
 	c.write(t, "deploy/streams.yaml", changed)
 	c.write(t, "deploy/old.cypher", "CREATE KAFKA STREAM old TOPICS ratings TRANSFORM movies.transform BATCH_SIZE 7;\nSTART STREAM old;")
 	shown := c.must(t, "apply", "-f", "deploy")

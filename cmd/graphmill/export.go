@@ -32,7 +32,7 @@ With --modules the files of the modules are written to DIR, too. Put the definit
 beside them, and apply -f DIR makes the same on another server.`,
 		Example: `  graphmill export > streams.yaml
   graphmill export ratings -o json
-  graphmill export --modules deploy > deploy/streams.yaml`,
+  mkdir deploy; graphmill export --modules deploy > deploy/streams.yaml`,
 	}
 	c := a.clientFlag(cmd)
 	a.completes(cmd, c, streamNames, math.MaxInt, cobra.ShellCompDirectiveNoFileComp)
