@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -139,6 +140,26 @@ func TestCase41AStreamThatAFileStopsIsStoppedAndStaysSo(t *testing.T) {
 	c.write(t, "s.yaml", strings.Replace(definition(""), "7", "8", 1))
 	c.must(t, "stream", "start", "s")
 	require.Contains(t, c.must(t, "apply", "-f", "s.yaml"), "nothing to change\n", "without a state it stays as it is")
+	server.stop(t)
+}
+
+func TestAStreamThatHasFailedDoesNotRun(t *testing.T) {
+	c := newCLI(t)
+	server := c.dev(t)
+	c.must(t, "module", "push", "movies", moviesFile)
+	require.Equal(t, exitDone, c.run(t, "no JSON\n", "produce", "t").status)
+	const definition = "streams: [{name: s, topics: [t], transform: movies, start_from: earliest, batch_interval_ms: 10, state: running}]\n"
+	c.write(t, "s.yaml", definition)
+	awaitFailed := func() {
+		require.Eventually(t, func() bool { return c.definitions(t)[0].State == graphmill.StateFailed }, 30*time.Second, 50*time.Millisecond)
+	}
+	c.must(t, "apply", "-f", "s.yaml")
+	awaitFailed()
+	require.Contains(t, c.must(t, "apply", "-f", "s.yaml"), "  state: failed -> running\nchanged stream s: running\n", "it is tried again")
+	awaitFailed()
+	c.write(t, "s.yaml", strings.Replace(definition, "running", "stopped", 1))
+	require.Contains(t, c.must(t, "apply", "-f", "s.yaml"), "  state: failed -> stopped\nchanged stream s: stopped\n")
+	require.Contains(t, c.must(t, "apply", "-f", "s.yaml"), "nothing to change\n")
 	server.stop(t)
 }
 
