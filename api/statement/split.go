@@ -1,6 +1,8 @@
 package statement
 
 import (
+	"strings"
+
 	"github.com/alecthomas/participle/v2/lexer"
 )
 
@@ -47,6 +49,33 @@ func Split(text string) []Piece {
 			}
 			end = t.Pos.Offset + len(t.Value)
 		}
+	}
+}
+
+// OneLine writes a text on one line: comments are left out, and white space between
+// tokens is one space. It is not ok where a string, or a name in backticks, goes over
+// lines.
+func OneLine(text string) (line string, ok bool) {
+	l, err := tokens.LexString("", text)
+	if err != nil {
+		return "", false
+	}
+	var b strings.Builder
+	for space := false; ; {
+		t, err := l.Next()
+		switch {
+		case err != nil || strings.ContainsAny(t.Value, "\r\n") && t.Type != spaceToken && t.Type != commentToken:
+			return "", false
+		case t.EOF():
+			return b.String(), true
+		case t.Type == spaceToken || t.Type == commentToken:
+			space = b.Len() > 0
+			continue
+		case space:
+			b.WriteByte(' ')
+		}
+		b.WriteString(t.Value)
+		space = false
 	}
 }
 

@@ -70,6 +70,24 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+func TestOneLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                             "",
+		"  SHOW\n\t STREAMS ;\n":       "SHOW STREAMS ;",
+		"A 'x  y' // why\nB /* c */;":  "A 'x  y' B ;",
+		"A 'pulsar://x' /* \n */ `//`": "A 'pulsar://x' `//`",
+		"A /*":                         "A /*",
+	} {
+		line, ok := statement.OneLine(text)
+		require.True(t, ok, text)
+		require.Equal(t, want, line, text)
+	}
+	for _, text := range []string{"A 'x\ny'", "A `x\ny`", "A 'x\n", "A /*\n"} {
+		_, ok := statement.OneLine(text)
+		require.False(t, ok, text)
+	}
+}
+
 func TestAnErrorOfAPieceIsToldInItsText(t *testing.T) {
 	const text = "SHOW STREAMS;  SHOW\n  STREAM;\tSHOW ALL; SHOW; SHOW ALL"
 	var places []string

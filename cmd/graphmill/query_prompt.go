@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ergochat/readline"
@@ -26,7 +25,7 @@ const (
 )
 
 const promptHelp = `Statements end with ';' and may go over several lines. TAB completes keywords and
-names, ^R searches what was typed before, ^C gives up a statement, ^D or exit leaves.
+names, ^R searches what was typed before, ^C gives up what is typed, ^D or exit leaves.
 
   SHOW STREAMS;                  CALL mg.transformations();
   CHECK STREAM name;             START STREAM name;             STOP STREAM name;
@@ -83,7 +82,9 @@ func (s *session) prompt(ctx context.Context) error {
 		if len(pieces) > 0 && !pieces[len(pieces)-1].Ended {
 			continue
 		}
-		remember(rl, begun)
+		if line := historyLine(begun); line != "" {
+			_ = rl.SaveToHistory(line) // a full disk does not end the session
+		}
 		for _, p := range pieces {
 			if err := s.execute(ctx, begun, p); err != nil {
 				if ctx.Err() != nil {
@@ -115,17 +116,15 @@ func leaves(line string) bool {
 // maxRemembered is how long a line of the history may be, in bytes.
 const maxRemembered = 4 << 10
 
-// remember puts a statement into the history, as one line, unless a secret may be in
-// it.
-func remember(rl *readline.Instance, text string) {
-	line := strings.Join(strings.Fields(text), " ")
-	switch {
-	case line == "" || len(line) > maxRemembered || graphmill.SecretConfig(line, line):
-	case strings.Contains(text, "//") || strings.ContainsAny(text, "'\"`") && strings.Contains(strings.TrimSpace(text), "\n"):
-		// A comment would swallow the rest of the line, a string would lose its lines.
-	default:
-		_ = rl.SaveToHistory(line) // a full disk does not end the session
+// historyLine returns what the history remembers of a statement, which is one line;
+// empty: nothing, since it is long, a secret may be in it, or a string of it goes over
+// lines.
+func historyLine(text string) string {
+	line, ok := statement.OneLine(text)
+	if !ok || len(line) > maxRemembered || graphmill.SecretConfig(line, line) {
+		return ""
 	}
+	return line
 }
 
 // Lines of the history: the file is cut to the smaller number when it has more than
@@ -180,13 +179,13 @@ func cutHistory(path string) error {
 	return err
 }
 
-// completer completes keywords and names at the prompt.
+// completer completes keywords and names at the prompt. It is for one goroutine:
+// ReadLine calls Do in that of its caller.
 type completer struct {
 	session *session
-	ctx     context.Context
-	begun   string // the lines before
+	ctx     context.Context // of the prompt; Do is not given one
+	begun   string          // the lines before
 
-	mu    sync.Mutex
 	names map[statement.Names]listed
 }
 
@@ -240,8 +239,6 @@ func (c *completer) known(kind statement.Names) []string {
 	default:
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if last, ok := c.names[kind]; ok && time.Since(last.at) < namesFresh {
 		return last.names
 	}

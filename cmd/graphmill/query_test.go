@@ -358,6 +358,22 @@ func TestTheHistoryIsItsOwnersAlone(t *testing.T) {
 	require.Empty(t, path, "nobody's")
 }
 
+func TestWhatTheHistoryRemembers(t *testing.T) {
+	for text, want := range map[string]string{
+		"\n":                                           "",
+		"SHOW STREAMS;\n":                              "SHOW STREAMS;",
+		"DROP STREAM 'a  b';\n":                        "DROP STREAM 'a  b';",
+		"SHOW // all\nSTREAMS;\n":                      "SHOW STREAMS;",
+		"ALTER STREAM s\nSET DATABASE 'a  b';\n":       "ALTER STREAM s SET DATABASE 'a  b';",
+		"DROP STREAM 'a\nb';\n":                        "", // it would lose its line
+		"ALTER STREAM s SET Credentials {};":           "",
+		"ALTER STREAM s SET CONFIGS $token;":           "",
+		"CALL x('" + strings.Repeat("x", 5000) + "');": "",
+	} {
+		require.Equal(t, want, historyLine(text), text)
+	}
+}
+
 func TestCompletionAtThePrompt(t *testing.T) {
 	q := newQueried(t, "ratings", "2nd", "my-stream")
 	s := &session{app: &app{}, client: &client{server: q.url, http: http.DefaultClient, readTimeout: readTimeout}}
