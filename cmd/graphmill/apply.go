@@ -80,6 +80,7 @@ type applying struct {
 
 	shown io.Writer // for people; nothing where the output is exact
 	items []*appliedItem
+	notes []string // of the comparison, for people
 }
 
 // run compares, shows and does.
@@ -93,6 +94,14 @@ func (p *applying) run(ctx context.Context, d *definitions) error {
 	progress.stop()
 	if err != nil {
 		return err
+	}
+	for _, item := range p.items {
+		if item.refused != nil {
+			p.failed(item, item.refused)
+		}
+	}
+	for _, note := range p.notes {
+		fmt.Fprintln(plainText{p.app.err}, note)
 	}
 	p.showPlan()
 	if !p.dryRun {
@@ -153,14 +162,14 @@ func (p *applying) plan(ctx context.Context, d *definitions) error {
 		return nil
 	}
 	if len(d.broken) > 0 {
-		fmt.Fprintln(p.app.err, "nothing is pruned: what is broken in the files may define a stream")
+		p.notes = append(p.notes, "nothing is pruned: what is broken in the files may define a stream")
 		return nil
 	}
 	for _, s := range there.Streams {
 		switch {
 		case d.streamsNamed[s.Name] != nil:
 		case s.State == graphmill.StateBroken:
-			fmt.Fprintf(plainText{p.app.err}, "stream %s is in no file and is left: its definition cannot be read; graphmill stream drop %s gives it up\n", s.Name, s.Name)
+			p.notes = append(p.notes, fmt.Sprintf("stream %s is in no file and is left: its definition cannot be read; graphmill stream drop %s gives it up", s.Name, s.Name))
 		default:
 			p.items = append(p.items, &appliedItem{Kind: "stream", Name: s.Name, Action: actionDrop})
 		}
@@ -175,8 +184,7 @@ func (p *applying) planned(item *appliedItem, err error) error {
 		if !ofOne(err) {
 			return err
 		}
-		item.Action = actionFail
-		p.failed(item, err)
+		item.Action, item.refused = actionFail, err
 	}
 	p.items = append(p.items, item)
 	return nil
@@ -186,8 +194,7 @@ func (p *applying) planned(item *appliedItem, err error) error {
 // has refused it, or its file cannot be read.
 func ofOne(err error) bool {
 	_, isFile := errors.AsType[*definitionError](err)
-	_, isStream := errors.AsType[*graphmill.Error](err)
-	return isFile || asProblem(err) != nil || isStream && graphmill.KindOf(err) == graphmill.KindConflict
+	return isFile || asProblem(err) != nil || graphmill.KindOf(err) == graphmill.KindConflict
 }
 
 // located puts the place in the files before what the server refuses.

@@ -45,8 +45,9 @@ type appliedItem struct {
 	Warnings []string        `json:"warnings,omitempty"`
 	Errors   []string        `json:"errors,omitempty"`
 
-	stream *streamPlan
-	module *modulePlan
+	stream  *streamPlan
+	module  *modulePlan
+	refused error // of the comparison
 }
 
 // streamPlan is how a stream becomes what is wanted.
