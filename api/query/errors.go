@@ -110,7 +110,7 @@ func stateWords(about subject, what doing, told *graphmill.Error) (words, next s
 	name := statement.Name(about.name)
 	switch told.Code {
 	case codeNotFound:
-		return fmt.Sprintf("Couldn't find stream '%s'", about.name), ""
+		return fmt.Sprintf("Couldn't find stream '%s'", about.name), "SHOW STREAMS tells which there are"
 	case codeExists:
 		return fmt.Sprintf("Stream already exists with name '%s'", about.name), fmt.Sprintf("to change it: ALTER STREAM %s SET ...; to begin anew: DROP STREAM %s", name, name)
 	case codeAlreadyRunning:

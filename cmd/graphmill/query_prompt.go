@@ -25,7 +25,8 @@ const (
 )
 
 const promptHelp = `Statements end with ';' and may go over several lines. TAB completes keywords and
-names, ^R searches what was typed before, ^C gives up what is typed, ^D or exit leaves.
+names, ^R searches what was typed before, ^C gives up a statement that is typed or
+executed, ^D or exit leaves.
 
   SHOW STREAMS;                  CALL mg.transformations();
   CHECK STREAM name;             START STREAM name;             STOP STREAM name;
@@ -85,17 +86,33 @@ func (s *session) prompt(ctx context.Context) error {
 		if line := historyLine(begun); line != "" {
 			_ = rl.SaveToHistory(line) // a full disk does not end the session
 		}
-		for _, p := range pieces {
-			if err := s.execute(ctx, begun, p); err != nil {
-				if ctx.Err() != nil {
-					return err
-				}
-				s.app.tell(err)
-				break
-			}
+		if err := s.typed(ctx, begun, pieces); err != nil {
+			return err
 		}
 		begun = ""
 	}
+}
+
+// typed executes statements up to the first that fails, and tells of that. ^C ends
+// the one under way. The error is that of a program that is to end.
+func (s *session) typed(ctx context.Context, text string, pieces []statement.Piece) error {
+	limited, release := s.app.interrupts.take(ctx)
+	defer release()
+	for _, p := range pieces {
+		err := s.execute(limited, text, p)
+		switch {
+		case err == nil:
+			continue
+		case ctx.Err() != nil:
+			return err
+		case limited.Err() != nil:
+			fmt.Fprintln(s.app.err, "interrupted; what the server has begun may go on")
+		default:
+			s.app.tell(err)
+		}
+		return nil
+	}
+	return nil
 }
 
 // command carries out a word that is none of the statements.

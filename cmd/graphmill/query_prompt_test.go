@@ -186,3 +186,19 @@ func TestASignalEndsThePrompt(t *testing.T) {
 	s.await("interrupted")
 	s.end(exitFailed)
 }
+
+// ^C ends the statement that is being executed, and not the prompt.
+func TestAnInterruptEndsTheStatementOnly(t *testing.T) {
+	q := newQueried(t, "s")
+	q.checking = make(chan struct{}, 2)
+	s := newScreen(t, q)
+	for range 2 {
+		s.types("CHECK STREAM s;\r")
+		<-q.checking
+		s.types("\x03")
+		s.await("interrupted; what the server has begun may go on")
+		s.await("graphmill> ")
+	}
+	s.types("exit\r")
+	s.end(exitDone)
+}

@@ -25,8 +25,9 @@ import (
 type queried struct {
 	api.Engine // what is not set is a panic
 
-	names    []string // of its streams
-	payloads []string // of the messages that a CHECK finds
+	names    []string      // of its streams
+	payloads []string      // of the messages that a CHECK finds
+	checking chan struct{} // where it is not nil a CHECK says that it has begun, and lasts until its client goes
 	created  []graphmill.StreamSpec
 	url      string
 	dir      string // home of who asks
@@ -76,7 +77,12 @@ func (q *queried) Modules(context.Context) ([]graphmill.Module, error) {
 	return []graphmill.Module{{Name: "movies", Transformations: []string{"rating", "tag"}}}, nil
 }
 
-func (q *queried) CheckStream(context.Context, string, server.CheckRequest) ([]server.CheckBatch, error) {
+func (q *queried) CheckStream(ctx context.Context, _ string, _ server.CheckRequest) ([]server.CheckBatch, error) {
+	if q.checking != nil {
+		q.checking <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	b := server.CheckBatch{}
 	text := &graphmill.Query{Text: "MERGE (n {a: $a})"}
 	for _, p := range q.payloads {
@@ -203,7 +209,7 @@ func TestScripts(t *testing.T) {
 	r = q.run(t, "DROP STREAM a;\n\nDROP STREAM x; DROP STREAM b;\nSHOW STREAMS")
 	require.Equal(t, exitFailed, r.status)
 	require.Equal(t, "Dropped stream a.\n", r.out)
-	require.Equal(t, "2 statements were not executed, behind line 3\nerror: Couldn't find stream 'x'\nit is the statement of line 3\n", r.err)
+	require.Equal(t, "2 statements were not executed, behind line 3\nerror: Couldn't find stream 'x'\nit is the statement of line 3\nnext:  SHOW STREAMS tells which there are\n", r.err)
 
 	r = q.run(t, "DROP STREAM a;\n\nDROP STREAM a; DROP STRAEM b;\nSHOW STREAMS;")
 	require.Equal(t, exitFailed, r.status)
@@ -212,7 +218,7 @@ func TestScripts(t *testing.T) {
 		"  DROP STREAM a; DROP STRAEM b;\n                      ^^^^^^\nnext:  did you mean STREAM?\n", r.err)
 
 	r = q.run(t, "DROP STREAM a;\nDROP STREAM x")
-	require.Equal(t, "error: Couldn't find stream 'x'\nit is the statement of line 2\n", r.err, "none is left")
+	require.Equal(t, "error: Couldn't find stream 'x'\nit is the statement of line 2\nnext:  SHOW STREAMS tells which there are\n", r.err, "none is left")
 	r = q.run(t, "DROP STREAM 'a\xe4';")
 	require.Equal(t, "error: the statement is not text in UTF-8\n", r.err, "a file in Latin-1 is not made UTF-8 by guessing")
 

@@ -30,6 +30,8 @@ type app struct {
 	out, err io.Writer
 	environ  []string // NAME=value
 	compiler []string // wasmhost.Config.Compiler
+
+	interrupts *interrupts // nil: nobody but the program takes ^C
 }
 
 // getenv returns the value of a variable, or "".
