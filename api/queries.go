@@ -72,16 +72,18 @@ func (s *service) query(ctx context.Context, in *queryInput) (*queryOutput, erro
 	return &queryOutput{Body: body}, nil
 }
 
-// parameterOf reads a value as statements take it: integers are int64.
+// parameterOf reads a value as statements take it; see statement.Parse.
 func parameterOf(doc json.RawMessage) (any, error) {
 	value, err := decodeNumbers(doc)
 	if err != nil {
 		return nil, err
 	}
-	return plain(value)
+	return withNumbers(value)
 }
 
-func plain(value any) (any, error) {
+// withNumbers puts an int64, or else a float64, in place of each json.Number of a
+// value.
+func withNumbers(value any) (any, error) {
 	var err error
 	switch v := value.(type) {
 	case json.Number:
@@ -94,13 +96,13 @@ func plain(value any) (any, error) {
 		return nil, errors.New("a number is beyond what a float of 64 bits holds")
 	case []any:
 		for i := range v {
-			if v[i], err = plain(v[i]); err != nil {
+			if v[i], err = withNumbers(v[i]); err != nil {
 				return nil, err
 			}
 		}
 	case map[string]any:
 		for k := range v {
-			if v[k], err = plain(v[k]); err != nil {
+			if v[k], err = withNumbers(v[k]); err != nil {
 				return nil, err
 			}
 		}

@@ -69,7 +69,7 @@ func readNamedFile(ctx context.Context, d *definitions, name string, info fs.Fil
 	}
 	f := &definitionFile{d: d, root: root, name: filepath.Base(name), shown: name}
 	if kind == nil {
-		f.isModule()
+		f.addModule()
 		return nil
 	}
 	if !info.Mode().IsRegular() {
@@ -125,7 +125,7 @@ func (a *app) readFolder(d *definitions, name string) error {
 	}
 	for _, m := range modules {
 		if !d.usesFile(m) {
-			m.isModule()
+			m.addModule()
 		}
 	}
 	if !found {
@@ -179,8 +179,8 @@ func kindOf(name string) fileKind {
 
 func isModule(name string) bool { return filepath.Ext(name) == wasmSuffix }
 
-// isModule makes the file a module of its name.
-func (f *definitionFile) isModule() {
+// addModule takes the file as a module of its name.
+func (f *definitionFile) addModule() {
 	f.d.addModule(&wantedModule{place: place{file: f.shown}, name: strings.TrimSuffix(f.name, wasmSuffix), root: f.root, file: f.name})
 }
 
