@@ -15,7 +15,8 @@ const maxExcerpt = 100
 // Excerpt returns the line of the text that is wrong, cut where it is long, and
 // below it a caret at the place. Both are as a terminal shows them: wide characters
 // take two columns, and what a terminal would obey is a question mark. Values that
-// may be secret, those of CONFIGS and CREDENTIALS, are stars.
+// may be secret are stars: those of CONFIGS and CREDENTIALS, and of every map but
+// SETTINGS, since these keywords are mistyped, too.
 func (e *Error) Excerpt(text string) string {
 	lines := strings.Split(masked(text), "\n")
 	if e.Line < 1 || e.Line > len(lines) {
@@ -59,9 +60,10 @@ func tame(r rune) rune {
 // mask copies a text token by token and puts stars in place of what may be secret.
 type mask struct {
 	b      strings.Builder
-	within bool   // behind CONFIGS or CREDENTIALS
-	depth  int    // of the brackets there
-	last   string // sign or word there, without white space
+	within bool   // where secrets may stand
+	plain  int    // depth of the brackets of SETTINGS; 0: not within
+	depth  int    // of the brackets where secrets may stand
+	last   string // sign or word, without white space
 	key    string // a word or string, and white space behind it, that is a key if a ':' follows
 }
 
@@ -93,9 +95,7 @@ func (m *mask) token(t lexer.Token) {
 		m.b.WriteString(t.Value)
 		return
 	case !m.within:
-		m.b.WriteString(t.Value)
-		m.within = opensSecrets(t)
-		m.depth = 0
+		m.outside(t)
 	case m.key != "" && t.Value == ":":
 		m.b.WriteString(m.key + t.Value)
 		m.key = ""
@@ -108,6 +108,23 @@ func (m *mask) token(t lexer.Token) {
 		m.inside(t)
 	}
 	m.last = t.Value
+}
+
+// outside copies a token that stands where no secrets do, and sees whether they begin
+// there.
+func (m *mask) outside(t lexer.Token) {
+	m.within, m.depth = opensSecrets(t), 0
+	switch {
+	case t.Value == "{" && (m.plain > 0 || strings.EqualFold(m.last, "SETTINGS")):
+		m.plain++
+	case t.Value == "}" && m.plain > 0:
+		m.plain--
+	case t.Value == "{":
+		m.within = true
+		m.inside(t)
+		return
+	}
+	m.b.WriteString(t.Value)
 }
 
 // opensSecrets says whether secrets follow a token: the keyword, or a string that

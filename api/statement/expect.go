@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/alecthomas/participle/v2"
 	"github.com/alecthomas/participle/v2/lexer"
@@ -13,14 +14,14 @@ import (
 )
 
 // keywords are the words of the grammar, sorted.
-var keywords = func() []string {
+var keywords = sync.OnceValue(func() []string {
 	var words []string
-	for _, m := range regexp.MustCompile(`"([A-Z_]+)"`).FindAllStringSubmatch(parser.String(), -1) {
+	for _, m := range regexp.MustCompile(`"([A-Z_]+)"`).FindAllStringSubmatch(parser().String(), -1) {
 		words = append(words, m[1])
 	}
 	slices.Sort(words)
 	return slices.Compact(words)
-}()
+})
 
 const (
 	aName  = "a name"
@@ -47,7 +48,7 @@ type expectation struct {
 // before, and perhaps within a map. It asks the parser itself, with each word and thing in turn.
 func expected(before []lexer.Token, prefix string, inMap bool) expectation {
 	var e expectation
-	_, err := parser.ParseString("", prefix)
+	_, err := parser().ParseString("", prefix)
 	e.end = err == nil
 	for _, t := range things {
 		if !slices.Contains(e.things, t.name) && goesOn(prefix, t.sample) {
@@ -75,7 +76,7 @@ func expected(before []lexer.Token, prefix string, inMap bool) expectation {
 			return expectation{things: []string{"a map", "a parameter"}}
 		}
 	}
-	for _, k := range keywords {
+	for _, k := range keywords() {
 		if kindOf(k) < 0 && goesOn(prefix, k) {
 			e.keywords = append(e.keywords, k)
 		}
@@ -107,7 +108,7 @@ func kindOf(keyword string) kind {
 // goesOn says whether the parser takes next behind prefix.
 func goesOn(prefix, next string) bool {
 	prefix += " "
-	_, err := parser.ParseString("", prefix+next)
+	_, err := parser().ParseString("", prefix+next)
 	var p participle.Error
 	return err == nil || errors.As(err, &p) && p.Position().Offset >= len(prefix+next)
 }

@@ -1,6 +1,8 @@
 package statement
 
 import (
+	"sync"
+
 	"github.com/alecthomas/participle/v2"
 	"github.com/alecthomas/participle/v2/lexer"
 )
@@ -155,10 +157,14 @@ func (*wordOption) option()    {}
 func (*literalOption) option() {}
 func (*mapOption) option()     {}
 
-var parser = participle.MustBuild[root](
-	participle.Lexer(tokens),
-	participle.Elide("Comment", "Space"),
-	participle.CaseInsensitive("Word"),
-	participle.Union[verb](&create{}, &alter{}, &start{}, &stop{}, &drop{}, &show{}, &check{}, &call{}),
-	participle.Union[option](&topicsOption{}, &serversOption{}, &wordsOption{}, &wordOption{}, &literalOption{}, &mapOption{}),
-)
+// parser is built when it is first needed, which most commands of the program never
+// do. It is safe for concurrent use.
+var parser = sync.OnceValue(func() *participle.Parser[root] {
+	return participle.MustBuild[root](
+		participle.Lexer(tokens),
+		participle.Elide("Comment", "Space"),
+		participle.CaseInsensitive("Word"),
+		participle.Union[verb](&create{}, &alter{}, &start{}, &stop{}, &drop{}, &show{}, &check{}, &call{}),
+		participle.Union[option](&topicsOption{}, &serversOption{}, &wordsOption{}, &wordOption{}, &literalOption{}, &mapOption{}),
+	)
+})

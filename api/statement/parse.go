@@ -41,7 +41,7 @@ func Parse(text string, params map[string]any) (Statement, error) {
 	if err := refused(all); err != nil {
 		return nil, err
 	}
-	tree, err := parser.ParseString("", text)
+	tree, err := parser().ParseString("", text)
 	if err != nil {
 		return nil, explain(text, all, err)
 	}

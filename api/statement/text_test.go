@@ -176,6 +176,10 @@ func TestSecretsAreInNoError(t *testing.T) {
 		create + `CREDENTIALS {'sasl.password': 's3cr3t\x'}`,
 		create + `CREDENTIALS {'sasl.password': '\us3cr3t'}`,
 		create + "CREDENTIALS {'sasl.password': 0s3cr3t}",
+		create + "CREDENTALS {'sasl.password': 's3cr3t'}",
+		create + "CREDENTIAL {'sasl.password': {'a': ['s3cr3t']}}",
+		create + "SETTINGS {'a': 'b'} CREDENTIAL {'a': 's3cr3t'}",
+		"CALL mg.x({'password': 's3cr3t'}) x",
 	} {
 		_, err := statement.Parse(text, nil)
 		var e *statement.Error
@@ -192,6 +196,7 @@ func TestSecretsAreInNoError(t *testing.T) {
 	for text, want := range map[string]string{
 		create + "CREDENTIALS {sasl.password: 's3cr3t'}":                    create + "CREDENTIALS {****.********: ********}",
 		create + "CREDENTIALS {'sasl.password': 's3cr3t' 'x'} CONFIGS":      create + "CREDENTIALS {'sasl.password': ******** ***} CONFIGS",
+		"ALTER STREAM s SET SETTINGS {'a': {'b': c}} CONFIG {'a': 'b'} x":   "ALTER STREAM s SET SETTINGS {'a': {'b': c}} CONFIG {'a': ***} x",
 		create + "CONFIGS {'a' : 'b', c: d} BATCH_SIZE x SETTINGS {'e': f}": create + "CONFIGS {'a' : ***, c: *} BATCH_SIZE x SETTINGS {'e': f}",
 	} {
 		line, _, _ := strings.Cut((&statement.Error{Line: 1, Column: 1, Length: 1}).Excerpt(text), "\n")
