@@ -160,7 +160,7 @@ func TestACheckThatSawNothingSaysWhy(t *testing.T) {
 	require.Contains(t, why(), `the group "graphmill.s" has no position yet, and a new group begins at latest`)
 	w.start(s)
 	w.produce("a")
-	w.awaitAcknowledged(s, 1)
+	w.awaitAcknowledged(s, 2)
 	_, err := s.StopStream(t.Context(), "s")
 	require.NoError(t, err)
 	require.Contains(t, why(), `the group "graphmill.s" has read everything that there is`)
