@@ -157,10 +157,14 @@ func (s *Server) probe(ctx context.Context, spec graphmill.StreamSpec) error {
 	}
 	e := refusal(f)
 	if e.Kind == graphmill.KindUnavailable {
-		e.Next = strings.TrimPrefix(e.Next+"; or do it all the same with --no-check (\"check\": false)", "; or ")
+		e.Next = strings.TrimPrefix(e.Next+"; or do it all the same "+Unchecked, "; or ")
 	}
 	return e
 }
+
+// Unchecked ends the next step of an error that does not come where the caller asks
+// for no check, as REST and commands have it. Statements have other words for it.
+const Unchecked = `with --no-check ("check": false)`
 
 // groupWarnings tells where a new stream will begin whose group has positions
 // already: START_FROM does not count there.

@@ -260,7 +260,7 @@ func notTaken(stream string, err error) error {
 	}
 	return &graphmill.Error{Kind: graphmill.KindInvalid, Code: f.Code, Err: f.Err,
 		Text: fmt.Sprintf("stream %q stays as it was: %s", stream, f.Text),
-		Next: `correct what was to change; or have it stored all the same with --no-check ("check": false)`}
+		Next: "correct what was to change; or have it stored all the same " + Unchecked}
 }
 
 // bring finds what the patch brings.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api/statement"
+	"github.com/graphmill/graphmill/server"
 )
 
 // doing is what a statement was about when it failed.
@@ -85,6 +86,12 @@ func tell(about subject, what doing, err error) error {
 	about.name = cut(about.name)
 	if what == altering && told.Field == "from" {
 		told.Next = "end the statement with FROM and earliest, latest, a time, or committed (where the group is, else START_FROM)"
+	}
+	switch what { // which have no such option
+	case creating:
+		told.Next = strings.Replace(told.Next, server.Unchecked, "with graphmill apply, which takes CREATE statements too", 1)
+	case altering:
+		told.Next = strings.Replace(told.Next, server.Unchecked, "with graphmill stream edit --no-check", 1)
 	}
 	told.Text, told.Err, told.Field = reasonOf(told), nil, ""
 	if words, next := stateWords(about, what, told); words != "" {

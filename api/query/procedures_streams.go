@@ -86,7 +86,7 @@ func (e *executor) pulsarInfo(ctx context.Context, a arguments) ([][]graphmill.V
 	return nil, e.failed(ctx, a.text(0), showing, err)
 }
 
-var statusColumns = []string{"end", "lag", "last_error", "messages_per_second", "module", "partition", "position", "reason", "state", "topic"}
+var statusColumns = []string{"end", "lag", "last_error", "messages_per_second", "module", "next_step", "partition", "position", "reason", "state", "topic"}
 
 // status has a row for each partition; one without a partition where none is
 // known.
@@ -95,9 +95,12 @@ func (e *executor) status(ctx context.Context, a arguments) ([][]graphmill.Value
 	if err != nil {
 		return nil, e.failed(ctx, a.text(0), showing, err)
 	}
-	var reason, lastError, module graphmill.Value
+	var reason, next, lastError, module graphmill.Value
 	if s.Reason != nil {
 		reason = s.Reason.Code + ": " + s.Reason.Text
+		if s.Reason.NextStep != "" {
+			next = s.Reason.NextStep
+		}
 	}
 	if s.LastFailure != nil {
 		lastError = s.LastFailure.Code + ": " + s.LastFailure.Text
@@ -106,7 +109,7 @@ func (e *executor) status(ctx context.Context, a arguments) ([][]graphmill.Value
 		module = fmt.Sprintf("%s version %d", s.Module.Name, s.Module.Version)
 	}
 	row := func(end, lag, rate, partition, position, topic graphmill.Value) []graphmill.Value {
-		return []graphmill.Value{end, lag, lastError, rate, module, partition, position, reason, string(s.State), topic}
+		return []graphmill.Value{end, lag, lastError, rate, module, next, partition, position, reason, string(s.State), topic}
 	}
 	if len(s.Partitions) == 0 {
 		return [][]graphmill.Value{row(nil, nil, nil, nil, nil, nil)}, nil

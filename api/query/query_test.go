@@ -182,6 +182,9 @@ func TestErrors(t *testing.T) {
 	refused := func(code, field string) *graphmill.Error {
 		return &graphmill.Error{Kind: graphmill.KindConflict, Code: code, Field: field, Text: "why", Err: errors.New("cause"), Next: "next"}
 	}
+	unchecked := func(code string) *graphmill.Error {
+		return &graphmill.Error{Kind: graphmill.KindUnavailable, Code: code, Text: "why", Next: "create it; or do it all the same " + server.Unchecked}
+	}
 	const create = "CREATE KAFKA STREAM s TOPICS t TRANSFORM m.f"
 	const offset = "CALL mg.kafka_set_stream_offset('s', 1)"
 	for _, tc := range []struct {
@@ -197,6 +200,8 @@ func TestErrors(t *testing.T) {
 		{create, refused("invalid", "settings.query"), "Failed to initialize Kafka consumer s : SETTINGS.query: why: cause", "next"},
 		{create, refused("invalid", "elsewhere"), "Failed to initialize Kafka consumer s : elsewhere: why: cause", "next"},
 		{create, refused("auth", ""), "Failed to initialize Kafka consumer s : why: cause", "next"},
+		{create, unchecked("topic_absent"), "Kafka consumer s cannot find topic: why", "create it; or do it all the same with graphmill apply, which takes CREATE statements too"},
+		{"ALTER STREAM s SET BATCH_SIZE 2", unchecked("topic_absent"), "why", "create it; or do it all the same with graphmill stream edit --no-check"},
 		{"ALTER STREAM s SET BATCH_SIZE 2", refused("invalid", "batch_size"), "BATCH_SIZE: why: cause", "next"},
 		{"START STREAM s", refused("already_running", ""), "Kafka consumer s is already running", "next"},
 		{"START STREAM s", refused("module_not_found", ""), "Couldn't find transformation m.f for stream 's': why: cause", "next"},
@@ -373,8 +378,13 @@ func TestStatus(t *testing.T) {
 	f.status = graphmill.StreamStatus{State: graphmill.StateStopped}
 	r, err := run(f, "CALL mg.stream_status('s')")
 	require.NoError(t, err)
-	require.Equal(t, []string{"end", "lag", "last_error", "messages_per_second", "module", "partition", "position", "reason", "state", "topic"}, r.Columns)
-	require.Equal(t, [][]graphmill.Value{{nil, nil, nil, nil, nil, nil, nil, nil, "stopped", nil}}, r.Rows, "a row without a partition where none is known")
+	require.Equal(t, []string{"end", "lag", "last_error", "messages_per_second", "module", "next_step", "partition", "position", "reason", "state", "topic"}, r.Columns)
+	require.Equal(t, [][]graphmill.Value{{nil, nil, nil, nil, nil, nil, nil, nil, nil, "stopped", nil}}, r.Rows, "a row without a partition where none is known")
+
+	f.status = graphmill.StreamStatus{State: graphmill.StateFailed, Reason: &graphmill.Reason{Code: "message", Text: "why", NextStep: "mend it"}}
+	r, err = run(f, "CALL mg.stream_status('s') YIELD reason, next_step")
+	require.NoError(t, err)
+	require.Equal(t, [][]graphmill.Value{{"message: why", "mend it"}}, r.Rows)
 }
 
 func TestWhatIsNoStatement(t *testing.T) {

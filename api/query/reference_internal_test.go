@@ -35,7 +35,7 @@ func (sample) Stream(context.Context, string) (server.StreamInfo, error) {
 
 func (sample) StreamStatus(context.Context, string) (graphmill.StreamStatus, error) {
 	return graphmill.StreamStatus{
-		Reason: &graphmill.Reason{Code: "a", Text: "b"}, LastFailure: &graphmill.FailureStatus{Code: "a", Text: "b"}, Module: &graphmill.ModuleVersion{Name: "m", Version: 1},
+		Reason: &graphmill.Reason{Code: "a", Text: "b", NextStep: "c"}, LastFailure: &graphmill.FailureStatus{Code: "a", Text: "b"}, Module: &graphmill.ModuleVersion{Name: "m", Version: 1},
 		Partitions: []graphmill.PartitionStatus{{TopicPartition: graphmill.TopicPartition{Topic: "t"}, Acknowledged: 1, End: 2, Lag: 1}},
 	}, nil
 }

@@ -42,6 +42,10 @@ func (f *definitionFile) readCypher(text string) {
 			default:
 				w.state = graphmill.StateRunning
 			}
+		case *statement.StartAll:
+			e := notTaken()
+			e.Next = "write START STREAM NAME for each stream that is to run"
+			f.d.breaks(at, "START ALL STREAMS", e)
 		default:
 			f.d.breaks(at, statementName(s), notTaken())
 		}
@@ -65,7 +69,7 @@ func statementName(s statement.Statement) string {
 	return strings.Join(words[:min(2, len(words))], " ")
 }
 
-func notTaken() error {
+func notTaken() *graphmill.Error {
 	e := graphmill.Invalid("", "apply takes CREATE KAFKA STREAM and START STREAM, and nothing else: a file says what is to be")
 	e.Next = "execute other statements with: graphmill query"
 	return e

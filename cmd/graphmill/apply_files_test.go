@@ -108,7 +108,7 @@ func TestCase40WhatIsBrokenInAFileIsToldWithItsLine(t *testing.T) {
 		"an option that is not yet":  {"a.cypher", "CREATE KAFKA STREAM a TOPICS t TRANSFORM m\n  PARALLELISM 2;\n", "a.cypher:2: PARALLELISM is not available yet"},
 		"a start of what is not":     {"a.cypher", "CREATE KAFKA STREAM a TOPICS t TRANSFORM m;\nSTART STREAM b;\n", "a.cypher:2: START STREAM b: the stream is not created in this file before it"},
 		"a start with a limit":       {"a.cypher", "CREATE KAFKA STREAM a TOPICS t TRANSFORM m;\nSTART STREAM a BATCH_LIMIT 1;\n", "a.cypher:2: START STREAM a: apply takes no BATCH_LIMIT"},
-		"a start of all":             {"a.cypher", "START ALL STREAMS;\n", "a.cypher:1: START ALL: apply takes"},
+		"a start of all":             {"a.cypher", "START ALL STREAMS;\n", "a.cypher:1: START ALL STREAMS: apply takes"},
 		"a definition out of range":  {"a.cypher", "CREATE KAFKA STREAM a TOPICS t TRANSFORM m BATCH_SIZE 9000000;\n", "a.cypher:1: stream a: batch_size: 9000000 is outside"},
 		"what is defined elsewhere":  {"a.yaml", "streams: [{name: good, topics: [t], transform: m}]\n", "a.yaml:1"},
 		"a module with a wrong name": {"a b.wasm", "x", `a b.wasm: module: name: the name "a b" holds ' '`},

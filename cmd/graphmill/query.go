@@ -143,6 +143,9 @@ func (e *statementError) where() string {
 
 // one executes a text that is one statement.
 func (s *session) one(ctx context.Context, text string) error {
+	if len(statement.Split(text)) == 0 {
+		return wrongUsage("there is no statement in the argument")
+	}
 	return s.execute(ctx, text, statement.Piece{Text: text, Line: 1, Column: 1})
 }
 
@@ -201,11 +204,10 @@ func (s *session) show(w io.Writer, answer api.Queried, took time.Duration) erro
 		switch {
 		case n.Severity != query.SeverityWarning:
 			fmt.Fprintln(w, n.Title)
-			continue
 		case n.Description != "":
-			fmt.Fprintf(w, "warning: %s; next: %s\n", n.Title, n.Description)
+			fmt.Fprintf(plainText{s.app.err}, "warning: %s; next: %s\n", n.Title, n.Description)
 		default:
-			fmt.Fprintf(w, "warning: %s\n", n.Title)
+			fmt.Fprintf(plainText{s.app.err}, "warning: %s\n", n.Title)
 		}
 	}
 	if len(answer.Columns) == 0 && len(answer.Notifications) == 0 {

@@ -156,7 +156,7 @@ notifications: []
 1 row, \d+ ms
 $`, r.out)
 	require.Equal(t, "Dropped stream a.\n", q.run(t, "", "DROP STREAM a").out)
-	require.Equal(t, "Created stream b.\nwarning: it lacks a module\n", q.run(t, "", "CREATE KAFKA STREAM b TOPICS t TRANSFORM m.f").out)
+	require.Equal(t, result{out: "Created stream b.\n", err: "warning: it lacks a module\n"}, q.run(t, "", "CREATE KAFKA STREAM b TOPICS t TRANSFORM m.f"))
 	require.Regexp(t, `^0 rows, \d+ ms\n$`, strings.Join(strings.SplitAfter(q.run(t, "", "CALL mg.procedures()").out, "\n")[3:], ""))
 }
 
@@ -176,7 +176,7 @@ func TestQueryExitStatus(t *testing.T) {
 		{args: []string{"SHOW", "STREAMS"}, status: exitUsage, err: "put it into quotes"},
 		{args: nil, status: exitUsage, err: "error: there is no statement, neither as an argument nor on standard input\n"},
 		{stdin: " ; // nothing\n", status: exitUsage, err: "there is no statement"},
-		{args: []string{""}, status: exitFailed},
+		{args: []string{" ;"}, status: exitUsage, err: "error: there is no statement in the argument\n"},
 		{args: []string{"DROP STREAM a", "--param", "x"}, status: exitUsage, err: "--param is NAME=VALUE"},
 		{args: []string{"DROP STREAM a", "--param", "=x"}, status: exitUsage, err: "--param is NAME=VALUE"},
 		{args: []string{"DROP STREAM a", "--param", "x=1", "--param", "x=2"}, status: exitUsage, err: "--param x is given twice"},
