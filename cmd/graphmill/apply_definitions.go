@@ -96,8 +96,14 @@ func (d *definitions) close() {
 	}
 }
 
+// maxTold bounds what is told of one definition.
+const maxTold = 20
+
 // breaks notes what cannot be applied.
 func (d *definitions) breaks(at place, about string, errs ...error) {
+	if more := len(errs) - maxTold; more > 0 {
+		errs = append(errs[:maxTold:maxTold], fmt.Errorf("and %s", count(more, "thing more is wrong", "things more are wrong")))
+	}
 	b := &brokenDefinition{about: about}
 	for _, err := range errs {
 		if placed, ok := errors.AsType[*definitionError](err); ok {

@@ -77,6 +77,7 @@ func TestCase40WhatIsBrokenInAFileIsToldWithItsLine(t *testing.T) {
 		"no name":                    {"a.yaml", "streams:\n- topics: [t]\n  transform: m\n", "a.yaml:2: stream : name: a name is needed"},
 		"a bad name":                 {"a.yaml", "streams:\n- topics: [t]\n  transform: m\n  name: a b\n", "a.yaml:4: stream a b: name: "},
 		"a key twice":                {"a.yaml", stream + "  name: t\n", `a.yaml:5: stream: the key "name" stands there twice`},
+		"a hundred unknown options":  {"a.yaml", stream + manyKeys(100), "a.yaml:2: stream s: and 80 things more are wrong"},
 		"a number that is none":      {"a.yaml", stream + "  batch_size: 1.5\n", "a.yaml:5: stream s: batch_size is an integer"},
 		"a number too large":         {"a.yaml", stream + "  batch_size: 99999999999999999999\n", "a.yaml:5: stream s: batch_size is an integer"},
 		"zero":                       {"a.yaml", stream + "  batch_size: 0\n", "a.yaml:5: stream s: batch_size is at least 1; leave it out"},
@@ -123,6 +124,14 @@ func TestCase40WhatIsBrokenInAFileIsToldWithItsLine(t *testing.T) {
 			}
 		})
 	}
+}
+
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "  k%d: 1\n", i)
+	}
+	return b.String()
 }
 
 // laughs is a document whose aliases stand for more than a billion values.
