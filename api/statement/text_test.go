@@ -308,5 +308,10 @@ func FuzzParse(f *testing.F) {
 		again, err := statement.Parse(printed, nil)
 		require.NoError(t, err, printed)
 		require.Equal(t, sameDefaults(s), sameDefaults(again), printed)
+		if line, ok := statement.OneLine(text); ok {
+			again, err = statement.Parse(line, map[string]any{"p": "x"})
+			require.NoError(t, err, line)
+			require.Equal(t, s, again, line)
+		}
 	})
 }
