@@ -173,9 +173,9 @@ func TestHostileQueries(t *testing.T) {
 	w := withStream(t)
 	var log lockedText
 	base := serve(t, w.engine, api.Config{Logger: logTo(&log)})
-	items := strings.TrimSuffix(strings.Repeat(`"a:1",`, 300_000), ",")
+	items := strings.TrimSuffix(strings.Repeat(`"a:1",`, 260_000), ",")
 	for what, body := range map[string]string{
-		"many servers":       `{"statement":"CREATE KAFKA STREAM h TOPICS t TRANSFORM m BOOTSTRAP_SERVERS $p","parameters":{"p":[` + items + `]}}`,
+		"many servers":       `{"statement":"CREATE KAFKA STREAM h TOPICS t TRANSFORM m BOOTSTRAP_SERVERS $p","parameters":{"p":[` + strings.Repeat(`"a:1",`, 2000) + `"b:1"]}}`,
 		"many topics":        `{"statement":"CREATE KAFKA STREAM h TOPICS $p TRANSFORM m","parameters":{"p":[` + items + `]}}`,
 		"many settings":      `{"statement":"CREATE KAFKA STREAM h TOPICS events TRANSFORM seen SETTINGS $p","parameters":{"p":{` + entries(2000) + `}}}`,
 		"many configs":       `{"statement":"CREATE KAFKA STREAM h TOPICS events TRANSFORM seen CONFIGS $p","parameters":{"p":{` + entries(2000) + `}}}`,
@@ -183,7 +183,7 @@ func TestHostileQueries(t *testing.T) {
 		"deep":               `{"statement":"SHOW ALL","parameters":{"p":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}}`,
 		"deep, not so":       `{"statement":"CALL mg.load($p)","parameters":{"p":` + strings.Repeat("[", 60) + strings.Repeat("]", 60) + `}}`,
 		"a large number":     `{"statement":"SHOW ALL","parameters":{"p":` + strings.Repeat("9", 1<<20) + `}}`,
-		"a large name":       `{"statement":"DROP STREAM $p","parameters":{"p":"` + strings.Repeat("x", 8<<20) + `"}}`,
+		"a large name":       `{"statement":"DROP STREAM $p","parameters":{"p":"` + strings.Repeat("x", 2<<20) + `"}}`,
 		"a large parameter":  `{"statement":"DROP STREAM $` + strings.Repeat("x", 500_000) + `"}`,
 		"a large procedure":  `{"statement":"CALL ` + strings.Repeat("x", 500_000) + `()"}`,
 		"a large result":     `{"statement":"CALL mg.transformations() YIELD ` + strings.Repeat("x", 500_000) + `"}`,
@@ -192,7 +192,7 @@ func TestHostileQueries(t *testing.T) {
 		"marks of direction": `{"statement":"DROP STREAM '` + strings.Repeat("\u202e", 100_000) + `'"}`,
 		"NUL":                `{"statement":"DROP STREAM '` + strings.Repeat(`\u0000`, 100_000) + `'"}`,
 		"half a surrogate":   `{"statement":"DROP STREAM '\ud800'"}`,
-		"module":             `{"statement":"CALL mg.create_module_file('h.wasm', $p)","parameters":{"p":"` + strings.Repeat("A", 8<<20) + `"}}`,
+		"module":             `{"statement":"CALL mg.create_module_file('h.wasm', $p)","parameters":{"p":"` + strings.Repeat("A", 2<<20) + `"}}`,
 	} {
 		began := time.Now()
 		status, _, answer := send(t, base, request{method: "POST", path: "/api/v1/query", contentType: jsonType, body: body})
