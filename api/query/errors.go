@@ -84,54 +84,66 @@ func tell(about subject, what doing, err error) error {
 		return err
 	}
 	about.name = cut(about.name)
-	if what == altering && told.Field == "from" {
-		told.Next = "end the statement with FROM and earliest, latest, a time, or committed (where the group is, else START_FROM)"
-	}
-	switch what { // which have no such option
-	case creating:
-		told.Next = strings.Replace(told.Next, server.Unchecked, "with graphmill apply, which takes CREATE statements too", 1)
-	case altering:
-		told.Next = strings.Replace(told.Next, server.Unchecked, "with graphmill stream edit --no-check", 1)
-	}
+	told.Next = nextStep(about, what, told)
 	told.Text, told.Err, told.Field = reasonOf(told), nil, ""
-	if words, next := stateWords(about, what, told); words != "" {
-		told.Text = words
-		if next != "" {
-			told.Next = next
-		}
-	} else {
-		told.Text = phaseWords(about, what, told)
-	}
-	if what == settingOffset && told.Code != codeNotFound && told.Code != codeWrongSource {
-		told.Text = fmt.Sprintf("Could not set offset of consumer: %s. Error: %s", about.name, told.Text)
-	}
-	if what == checking && told.Code == codeCheckTimeout {
-		told.Next = fmt.Sprintf("wait longer with TIMEOUT, or look at old messages: CHECK STREAM %s FROM earliest", statement.Name(about.name))
-	}
+	told.Text = words(about, what, told)
 	return told
 }
 
-// stateWords are Memgraph's words about the state of a stream, which say all; and
-// the next step, where there is another than the engine's.
-func stateWords(about subject, what doing, told *graphmill.Error) (words, next string) {
+// nextStep is the engine's, but where it is another statement, or names an option
+// that statements do not have.
+func nextStep(about subject, what doing, told *graphmill.Error) string {
 	name := statement.Name(about.name)
+	switch {
+	case told.Code == codeNotFound:
+		return "SHOW STREAMS tells which there are"
+	case told.Code == codeExists:
+		return fmt.Sprintf("to change it: ALTER STREAM %s SET ...; to begin anew: DROP STREAM %s", name, name)
+	case told.Code == codeStreamRunning:
+		return "stop it: STOP STREAM " + name
+	case what == checking && told.Code == codeCheckTimeout:
+		return fmt.Sprintf("wait longer with TIMEOUT, or look at old messages: CHECK STREAM %s FROM earliest", name)
+	case what == altering && told.Field == "from":
+		return "end the statement with FROM and earliest, latest, a time, or committed (where the group is, else START_FROM)"
+	case what == altering:
+		return strings.Replace(told.Next, server.Unchecked, "with graphmill stream edit --no-check", 1)
+	case what == creating:
+		return strings.Replace(told.Next, server.Unchecked, "with graphmill apply, which takes CREATE statements too", 1)
+	}
+	return told.Next
+}
+
+// words are Memgraph's, with the reason that told.Text is behind them where they do
+// not say all.
+func words(about subject, what doing, told *graphmill.Error) string {
+	text := stateWords(about, what, told)
+	if text == "" {
+		text = phaseWords(about, what, told)
+	}
+	if what == settingOffset && told.Code != codeNotFound && told.Code != codeWrongSource {
+		text = fmt.Sprintf("Could not set offset of consumer: %s. Error: %s", about.name, text)
+	}
+	return text
+}
+
+// stateWords are Memgraph's words about the state of a stream, which say all; empty:
+// it has none.
+func stateWords(about subject, what doing, told *graphmill.Error) string {
 	switch told.Code {
 	case codeNotFound:
-		return fmt.Sprintf("Couldn't find stream '%s'", about.name), "SHOW STREAMS tells which there are"
+		return fmt.Sprintf("Couldn't find stream '%s'", about.name)
 	case codeExists:
-		return fmt.Sprintf("Stream already exists with name '%s'", about.name), fmt.Sprintf("to change it: ALTER STREAM %s SET ...; to begin anew: DROP STREAM %s", name, name)
-	case codeAlreadyRunning:
-		return about.consumer() + " is already running", ""
-	case codeStreamRunning:
-		return about.consumer() + " is already running", "stop it: STOP STREAM " + name
+		return fmt.Sprintf("Stream already exists with name '%s'", about.name)
+	case codeAlreadyRunning, codeStreamRunning:
+		return about.consumer() + " is already running"
 	case codeAlreadyStopped:
-		return about.consumer() + " is already stopped", ""
+		return about.consumer() + " is already stopped"
 	case codeModuleNotFound, codeFunctionNotFound:
 		if what == starting || what == startingLimited || what == checking {
-			return fmt.Sprintf("Couldn't find transformation %s for stream '%s': %s", about.transform, about.name, told.Text), ""
+			return fmt.Sprintf("Couldn't find transformation %s for stream '%s': %s", about.transform, about.name, told.Text)
 		}
 	}
-	return "", ""
+	return ""
 }
 
 // phaseWords are Memgraph's words for what failed, with the reason behind them.
