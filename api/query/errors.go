@@ -103,6 +103,8 @@ func nextStep(about subject, what doing, told *graphmill.Error) string {
 		return "stop it: STOP STREAM " + name
 	case what == checking && told.Code == codeCheckTimeout:
 		return fmt.Sprintf("wait longer with TIMEOUT, or look at old messages: CHECK STREAM %s FROM earliest", name)
+	case what == settingOffset && told.Field == "set":
+		return fmt.Sprintf("give an offset that every partition has, -1 for the beginning or -2 for the end; in one partition: graphmill stream offsets %s --set OFFSET --partition TOPIC/NUMBER", about.name)
 	case what == altering && told.Field == "from":
 		return "end the statement with FROM and earliest, latest, a time, or committed (where the group is, else START_FROM)"
 	case what == altering:

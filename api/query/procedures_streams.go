@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -116,7 +117,7 @@ func (e *executor) status(ctx context.Context, a arguments) ([][]graphmill.Value
 	}
 	var rows [][]graphmill.Value
 	for _, p := range s.Partitions {
-		rows = append(rows, row(known(p.End), known(p.Lag), p.MessagesPerSecond10s, int64(p.Partition), known(p.Acknowledged), p.Topic))
+		rows = append(rows, row(known(p.End), known(p.Lag), math.Round(100*p.MessagesPerSecond10s)/100, int64(p.Partition), known(p.Acknowledged), p.Topic))
 	}
 	return rows, nil
 }

@@ -223,7 +223,7 @@ func TestErrors(t *testing.T) {
 		{"CHECK STREAM s", &graphmill.Fault{Class: graphmill.FaultTransient, Code: "x", Text: "why", Err: errors.New("cause")}, "Kafka consumer s check failed: why: cause", ""},
 		{offset, refused("stream_running", ""), "Could not set offset of consumer: s. Error: Kafka consumer s is already running", "stop it: STOP STREAM s"},
 		{offset, refused("group_active", ""), "Could not set offset of consumer: s. Error: why: cause", "next"},
-		{offset, refused("invalid", "set"), "Could not set offset of consumer: s. Error: offset: why: cause", "next"},
+		{offset, refused("invalid", "set"), "Could not set offset of consumer: s. Error: offset: why: cause", "give an offset that every partition has, -1 for the beginning or -2 for the end; in one partition: graphmill stream offsets s --set OFFSET --partition TOPIC/NUMBER"},
 		{"CALL mg.kafka_set_stream_offset('s', -3)", nil, "Could not set offset of consumer: s. Error: -3 is no offset", "-1 is the beginning, -2 the end, a number from 0 on that offset of every partition"},
 		{"CALL mg.kafka_set_stream_offset('x', 1)", nil, "Couldn't find stream 'x'", "SHOW STREAMS tells which there are"},
 		{"CALL mg.pulsar_stream_info('s')", nil, "'mg.pulsar_stream_info' can be only used for Pulsar stream sources", ""},

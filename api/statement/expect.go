@@ -82,12 +82,15 @@ func expected(before []lexer.Token, prefix string, inMap bool) expectation {
 		}
 	}
 	for _, o := range options {
-		if o.fits(before) && goesOn(prefix, o.keyword) {
+		if o.ready() && o.fits(before) && goesOn(prefix, o.keyword) {
 			e.options = append(e.options, o.keyword)
 		}
 	}
 	return e
 }
+
+// ready says whether an option is offered: not what is refused as not available yet.
+func (o *optionInfo) ready() bool { return o.field != "" || o.sources != nil }
 
 // fits says whether an option may still be given.
 func (o *optionInfo) fits(before []lexer.Token) bool {
@@ -133,6 +136,16 @@ func (e expectation) String() string {
 	}
 }
 
+// lateLimit says whether the token is a limit of CHECK or START, behind what it
+// should stand before.
+func lateLimit(before []lexer.Token, t lexer.Token) bool {
+	is := func(of lexer.Token, words ...string) bool {
+		return slices.Contains(words, strings.ToUpper(of.Value))
+	}
+	given := slices.ContainsFunc(before, func(b lexer.Token) bool { return is(b, strings.ToUpper(t.Value)) })
+	return len(before) > 0 && is(before[0], "CHECK", "START") && is(t, "BATCH_LIMIT", "TIMEOUT") && !given
+}
+
 // advice guesses what was meant by a token that does not fit behind others.
 func (e expectation) advice(before []lexer.Token, t lexer.Token, inMap bool) string {
 	var last string
@@ -150,6 +163,8 @@ func (e expectation) advice(before []lexer.Token, t lexer.Token, inMap bool) str
 		return last + " is read as a name there: leave out the ',' before it"
 	case len(before) > 1 && (last == "''" || last == `""`) && kindOf(before[len(before)-2].Value) >= 0:
 		return "the quotes are doubled: an empty string is read, and an address behind it"
+	case e.end && lateLimit(before, t):
+		return "the order is BATCH_LIMIT, TIMEOUT, FROM"
 	case last == "BOOTSTRAP_SERVERS" || last == "SERVICE_URL":
 		return "an address is a string: put it into quotes, as in 'localhost:9092'"
 	case strings.EqualFold(t.Value, "RETURN") && slices.ContainsFunc(before, func(t lexer.Token) bool { return strings.EqualFold(t.Value, "CALL") }):

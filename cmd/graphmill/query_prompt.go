@@ -28,8 +28,9 @@ const promptHelp = `Statements end with ';' and may go over several lines. TAB c
 names, ^R searches what was typed before, ^C gives up a statement that is typed or
 executed, ^D or exit leaves.
 
-  SHOW STREAMS;                  CALL mg.transformations();
-  CHECK STREAM name;             START STREAM name;             STOP STREAM name;
+  SHOW STREAMS;            CALL mg.stream_status('name');       CALL mg.transformations();
+  CHECK STREAM name;       START STREAM name;                   STOP STREAM name;
+  SHOW CREATE STREAM name; ALTER STREAM name SET BATCH_SIZE 10; DROP STREAM name;
   CREATE KAFKA STREAM name TOPICS topic TRANSFORM module.function;
 `
 
