@@ -163,6 +163,8 @@ func (e expectation) advice(before []lexer.Token, t lexer.Token, inMap bool) str
 		return last + " is read as a name there: leave out the ',' before it"
 	case len(before) > 1 && (last == "''" || last == `""`) && kindOf(before[len(before)-2].Value) >= 0:
 		return "the quotes are doubled: an empty string is read, and an address behind it"
+	case e.end && lateLimit(before, t) && strings.EqualFold(before[0].Value, "START"):
+		return "the order is BATCH_LIMIT, TIMEOUT"
 	case e.end && lateLimit(before, t):
 		return "the order is BATCH_LIMIT, TIMEOUT, FROM"
 	case last == "BOOTSTRAP_SERVERS" || last == "SERVICE_URL":

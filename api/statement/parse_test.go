@@ -261,7 +261,7 @@ func TestSyntaxErrors(t *testing.T) {
 		"SHOW ALL STREAMS":                        `1:6 found "ALL", expected CREATE or STREAMS`,
 		"CHECK STREAM a,b":                        `1:15 found ",", expected BATCH_LIMIT, FROM, TIMEOUT or the end`,
 		"CHECK STREAM a FROM latest TIMEOUT 5":    `1:28 found "TIMEOUT", expected the end | the order is BATCH_LIMIT, TIMEOUT, FROM`,
-		"START STREAM a TIMEOUT 5 BATCH_LIMIT 1":  `1:26 found "BATCH_LIMIT", expected the end | the order is BATCH_LIMIT, TIMEOUT, FROM`,
+		"START STREAM a TIMEOUT 5 BATCH_LIMIT 1":  `1:26 found "BATCH_LIMIT", expected the end | the order is BATCH_LIMIT, TIMEOUT`,
 		"CHECK STREAM a BATCH LIMIT 1":            `1:16 found "BATCH", expected BATCH_LIMIT, FROM, TIMEOUT or the end | did you mean BATCH_LIMIT? It is one word`,
 		"CHECK STREAM a TIMEOUT 1 BATCH_LIMIT 1":  `1:26 found "BATCH_LIMIT", expected FROM or the end | the order is BATCH_LIMIT, TIMEOUT, FROM`,
 		"CHECK STREAM a BATCH_LIMIT":              "1:27 found the end, expected an integer or a parameter",

@@ -197,8 +197,11 @@ func (s *session) execute(ctx context.Context, text string, p statement.Piece) e
 // show tells an answer to people: the table, and what happened.
 func (s *session) show(w io.Writer, answer api.Queried, took time.Duration) error {
 	if len(answer.Columns) > 0 {
-		printRows(w, answer, s.app.terminal())
+		cut := printRows(w, answer, s.app.terminal())
 		fmt.Fprintf(w, "%s, %d ms\n", count(len(answer.Rows), "row", "rows"), took.Milliseconds())
+		if cut {
+			fmt.Fprintln(w, "… stands for the rest of a long value; graphmill query -o json has all of it")
+		}
 	}
 	for _, n := range answer.Notifications {
 		switch {

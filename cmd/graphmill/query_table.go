@@ -24,8 +24,9 @@ const maxCell = 2000
 // printRows writes rows as a table whose head has the names of the columns as they
 // are: programs and people know them so. On a terminal it fits its width: values go
 // over several lines, and where the columns would become too narrow for that each
-// row is written as one line a column. Behind a pipe nothing is cut into lines.
-func printRows(w io.Writer, answer api.Queried, terminal *os.File) {
+// row is written as one line a column. Behind a pipe nothing is cut into lines. It
+// returns whether a value was too long to be shown whole.
+func printRows(w io.Writer, answer api.Queried, terminal *os.File) (cut bool) {
 	g := newGrid(answer)
 	width := 0
 	if terminal != nil {
@@ -33,13 +34,14 @@ func printRows(w io.Writer, answer api.Queried, terminal *os.File) {
 	}
 	if width == 0 {
 		g.across(w, wideCell)
-		return
+		return g.cut
 	}
 	if widest := g.fit(width); widest >= max(leastCell, widestOf(g.head)) {
 		g.across(w, widest)
-		return
+		return g.cut
 	}
 	g.down(w, width)
+	return g.cut
 }
 
 const (
@@ -52,6 +54,7 @@ type grid struct {
 	head    []string
 	rows    [][]string
 	numbers []bool // the column holds numbers
+	cut     bool   // a value is not whole
 }
 
 func newGrid(answer api.Queried) grid {
@@ -62,7 +65,10 @@ func newGrid(answer api.Queried) grid {
 	for _, values := range answer.Rows {
 		row := make([]string, len(values))
 		for i, v := range values {
-			row[i] = printable(clip(cell(v), maxCell)) // before widths are reckoned
+			whole := cell(v)
+			shown := clip(whole, maxCell)
+			g.cut = g.cut || shown != whole
+			row[i] = printable(shown) // before widths are reckoned
 			g.numbers[i] = g.numbers[i] || len(v) > 0 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9')
 		}
 		g.rows = append(g.rows, row)
