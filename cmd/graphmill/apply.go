@@ -52,7 +52,7 @@ then streams, then what --prune drops.`,
 	p := &applying{app: a}
 	p.client = a.clientFlag(cmd)
 	var names []string
-	cmd.Flags().StringArrayVarP(&names, "filename", "f", nil, "file or folder of definitions; - is standard input, in YAML; may be repeated")
+	cmd.Flags().StringArrayVarP(&names, "filename", "f", nil, "file or folder of definitions; - is standard input, YAML or CREATE statements; may be repeated")
 	cmd.Flags().BoolVar(&p.dryRun, "dry-run", false, "show what would be done, and do nothing")
 	cmd.Flags().BoolVar(&p.prune, "prune", false, "drop streams that are in none of the files (modules stay)")
 	p.out = a.outputFlag(cmd)

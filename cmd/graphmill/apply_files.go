@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/graphmill/graphmill"
@@ -52,8 +53,21 @@ func (a *app) readStandardInput(ctx context.Context, d *definitions) error {
 		return err
 	}
 	f := &definitionFile{d: d, root: root, shown: "standard input"}
-	f.read(a.input(ctx), (*definitionFile).readYAML)
+	f.read(a.input(ctx), readEither)
 	return ctx.Err()
+}
+
+// readEither reads YAML, or statements: these begin with CREATE or a comment, which no
+// YAML of definitions does.
+func readEither(f *definitionFile, text string) {
+	begin := strings.ToUpper(strings.TrimLeftFunc(text, unicode.IsSpace))
+	for _, of := range []string{"CREATE ", "CREATE\n", "//", "/*"} {
+		if strings.HasPrefix(begin, of) {
+			f.readCypher(text)
+			return
+		}
+	}
+	f.readYAML(text)
 }
 
 // readNamedFile reads a file that the command line names itself: a link is

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -276,4 +277,16 @@ func TestTheExamplesOfTheDocumentationAreRight(t *testing.T) {
 	d, told := readFolder(t, folder(t, files))
 	require.Empty(t, told)
 	require.Equal(t, "module movies ratings clicks ratings-eu ratings-us views", d.names())
+}
+
+func TestStandardInputIsYAMLOrStatements(t *testing.T) {
+	const create = "CREATE KAFKA STREAM good TOPICS t TRANSFORM m.f;\n"
+	for _, text := range []string{good, "# yaml\n" + good, create, strings.ToLower(create), "\n // moved\n" + create, "/* moved */ " + create, "CREATE\n  KAFKA STREAM good TOPICS t TRANSFORM m.f;"} {
+		a := &app{in: strings.NewReader(text), err: io.Discard}
+		d, err := a.readDefinitions(t.Context(), []string{"-"})
+		require.NoError(t, err)
+		require.Empty(t, d.broken, text)
+		require.Equal(t, "good", d.names(), text)
+		d.close()
+	}
 }
