@@ -184,7 +184,7 @@ func (e expectation) advice(before []lexer.Token, t lexer.Token, inMap bool) str
 	}
 	switch {
 	case last == ";":
-		return "statements are executed one at a time"
+		return "one statement is executed at a time; graphmill query takes several on standard input"
 	case len(before) == 0:
 		return "this takes the stream statements; queries are for the database itself"
 	case len(e.options) > 0:

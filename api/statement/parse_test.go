@@ -314,7 +314,7 @@ func TestSyntaxErrors(t *testing.T) {
 		"MATCH (n) RETURN n":                                                  `1:1 found "MATCH", expected ALTER, CALL, CHECK, CREATE, DROP, SHOW, START or STOP | this takes the stream statements; queries are for the database itself`,
 		"EXPLAIN SHOW STREAMS":                                                "1:1 EXPLAIN goes before the queries of a database; a stream statement has no plan",
 		"profile START STREAM s":                                              "1:1 PROFILE goes before the queries of a database; a stream statement has no plan",
-		"SHOW STREAMS; SHOW STREAMS":                                          `1:15 found "SHOW", expected the end | statements are executed one at a time`,
+		"SHOW STREAMS; SHOW STREAMS":                                          `1:15 found "SHOW", expected the end | one statement is executed at a time; graphmill query takes several on standard input`,
 		"ALTER STREAM s":                                                      "1:15 found the end, expected SET",
 		"ALTER STREAM s SET":                                                  "1:19 found the end, expected an option | the options are ",
 		"CALL mg.load_all":                                                    "1:17 found the end, expected '('",

@@ -38,8 +38,8 @@ func (a *app) devCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a server with a broker built in, for trying and for authors",
-		Long: `Runs a server together with a broker that speaks Kafka's protocol and creates
-topics as they are named. Unless --graph-uri is given, nothing is stored in a graph:
+		Long: `Runs a server together with a broker that speaks Kafka's protocol and creates topics
+when messages are sent to them. Unless --graph-uri is given, nothing is stored in a graph:
 statements are recorded in a file, one line a batch. Broker, streams and file are
 kept under --data-dir. This broker is for development; it is not a Kafka.`,
 		Example: `  graphmill dev
@@ -157,7 +157,7 @@ func (b *devBroker) close() {
 }
 
 func (b *devBroker) announce(w io.Writer, ledger bool) {
-	fmt.Fprintf(w, "  broker      %s (embedded; topics are created as they are named)\n", b.address())
+	fmt.Fprintf(w, "  broker      %s (embedded; topics are created when messages are sent to them)\n", b.address())
 	if b.wanted != "" {
 		fmt.Fprintf(w, "              %s is taken; for graphmill produce: export %s=%s\n", b.wanted, brokersVar, b.address())
 	}

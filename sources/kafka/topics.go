@@ -110,6 +110,6 @@ func absentTopics(quoted []string) *graphmill.Fault {
 		is = "topics " + strings.Join(quoted, ", ") + " do not exist"
 	}
 	f := waits(codeTopicAbsent, is, nil)
-	f.Next = "create it, or correct the name; it is noticed within seconds"
+	f.Next = "create it, or correct the name; a stream that waits for it notices within seconds"
 	return f
 }
