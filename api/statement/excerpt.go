@@ -8,9 +8,10 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// maxExcerpt bounds how much of a line Excerpt repeats, in columns of a terminal. Of
-// characters that take none it repeats no more than twice as many.
-const maxExcerpt = 100
+// maxExcerpt bounds how much of a line Excerpt repeats, in columns of a terminal:
+// indented it fits one of 80, so that the caret stands below its place. Of characters
+// that take none it repeats no more than twice as many.
+const maxExcerpt = 76
 
 // Excerpt returns the line of the text that is wrong, cut where it is long, and
 // below it a caret at the place. Both are as a terminal shows them: wide characters
