@@ -198,7 +198,7 @@ func (p *process) stop(t *testing.T) {
 func (c *cli) dev(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := c.start(t, "Nothing is stored in a graph", append([]string{
-		"dev", "--listen", "127.0.0.1:0", "--dev-kafka-listen", "127.0.0.1:0", "--create-timeout", "1s",
+		"dev", "--listen", "127.0.0.1:0", "--dev-kafka-listen", "127.0.0.1:0", "--create-timeout", "5s",
 	}, args...)...)
 	c.env = append(c.env,
 		"GRAPHMILL_SERVER="+p.find(t, `API +(http://\S+)`),
