@@ -139,7 +139,7 @@ func (f *yamlFile) text(n *yaml.Node, name string) (string, error) {
 	}
 	if n.Kind == yaml.ScalarNode {
 		switch n.ShortTag() {
-		case "!!str", "!!int", "!!float", "!!bool", "!!timestamp":
+		case "!!str", "!!int", "!!float", "!!bool", "!!timestamp", "!!merge": // '<<' is none there
 			return n.Value, nil
 		case "!!null":
 			return "", nil

@@ -86,7 +86,7 @@ func (e *exported) write(w io.Writer, format string) error {
 		return fmt.Errorf("encode the definitions: %w", err)
 	}
 	var node yaml.Node
-	if err := yaml.Unmarshal(doc, &node); err != nil {
+	if err := yaml.Unmarshal(escapeControls(doc), &node); err != nil {
 		return fmt.Errorf("turn the definitions into YAML: %w", err)
 	}
 	markSecrets(&node)

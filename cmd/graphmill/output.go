@@ -147,9 +147,19 @@ func writeNode(w io.Writer, node *yaml.Node) error {
 	return enc.Close()
 }
 
+// misread says of a text that the encoder writes it so that the parser does not take
+// it: lines whose first begins with a tab, and what stands for merging maps.
+func misread(text string) bool {
+	blank := len(text) - len(strings.TrimLeft(text, " \t\n"))
+	return text == "<<" || strings.Contains(text[:blank], "\t")
+}
+
 func blockStyle(n *yaml.Node) {
 	if len(n.Content) > 0 || n.Kind == yaml.ScalarNode {
 		n.Style = 0 // an empty list or map keeps its brackets
+	}
+	if n.Kind == yaml.ScalarNode && misread(n.Value) {
+		n.Style = yaml.DoubleQuotedStyle
 	}
 	for _, c := range n.Content {
 		blockStyle(c)
