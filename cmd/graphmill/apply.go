@@ -207,9 +207,11 @@ func (w *wantedStream) located(err error) error {
 }
 
 // do does what was planned, in order. It ends where the server is not reached any
-// more: what is left is not done.
+// more: what is left is not done. A stream that another one of its group keeps from
+// starting is tried again at the end: by then that one may be stopped or dropped.
 func (p *applying) do(ctx context.Context) {
 	var ended error
+	var kept []*appliedItem
 	for _, item := range p.items {
 		switch {
 		case item.Action == actionFail:
@@ -221,22 +223,50 @@ func (p *applying) do(ctx context.Context) {
 			item.Result = resultNotDone
 			continue
 		}
-		item.Warnings = nil // of the comparison; what was absent then may be there by now
-		progress := p.app.startProgress("applying " + item.Kind + " " + item.Name)
-		err := p.doItem(ctx, item)
-		progress.stop()
-		for _, w := range item.Warnings {
-			fmt.Fprintf(plainText{p.app.err}, "warning: %s: %s\n", item.Name, w)
-		}
-		if err != nil {
-			p.failed(item, err)
-			if !ofOne(err) {
-				ended = err
-			}
+		err := p.tryItem(ctx, item)
+		if isCode(err, "group_shared") {
+			kept = append(kept, item)
 			continue
 		}
-		p.showDone(item)
+		ended = p.tellItem(item, err)
 	}
+	for _, item := range kept {
+		if ended != nil {
+			item.Result = resultNotDone
+			continue
+		}
+		action, changes := item.Action, item.Changes // all that is done, not what is left of it
+		err := p.tryItem(ctx, item)
+		if item.Action, item.Changes = action, changes; action == actionCreate {
+			item.Result = resultCreated
+		}
+		ended = p.tellItem(item, err)
+	}
+}
+
+func (p *applying) tryItem(ctx context.Context, item *appliedItem) error {
+	item.Warnings = nil // of the comparison; what was absent then may be there by now
+	progress := p.app.startProgress("applying " + item.Kind + " " + item.Name)
+	err := p.doItem(ctx, item)
+	progress.stop()
+	for _, w := range item.Warnings {
+		fmt.Fprintf(plainText{p.app.err}, "warning: %s: %s\n", item.Name, w)
+	}
+	return err
+}
+
+// tellItem tells what has become of a thing, and returns the error that ends the
+// apply.
+func (p *applying) tellItem(item *appliedItem, err error) error {
+	if err == nil {
+		p.showDone(item)
+		return nil
+	}
+	p.failed(item, err)
+	if ofOne(err) {
+		return nil
+	}
+	return err
 }
 
 func (p *applying) doItem(ctx context.Context, item *appliedItem) error {

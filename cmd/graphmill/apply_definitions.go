@@ -18,6 +18,14 @@ type definitions struct {
 
 	streamsNamed map[string]*wantedStream // those that are broken too
 	modulesNamed map[string]*wantedModule
+	moduleFiles  map[moduleFile]bool // those that definitions name, broken ones too
+	unread       map[*os.Root]bool   // folders with a file that may name others
+}
+
+// moduleFile is a file below a root.
+type moduleFile struct {
+	root *os.Root
+	path string // clean
 }
 
 // place is where in the files something is written.
@@ -87,7 +95,8 @@ func (e *definitionError) Error() string {
 func (e *definitionError) Unwrap() error { return e.err }
 
 func newDefinitions() *definitions {
-	return &definitions{streamsNamed: map[string]*wantedStream{}, modulesNamed: map[string]*wantedModule{}}
+	return &definitions{streamsNamed: map[string]*wantedStream{}, modulesNamed: map[string]*wantedModule{},
+		moduleFiles: map[moduleFile]bool{}, unread: map[*os.Root]bool{}}
 }
 
 func (d *definitions) close() {

@@ -138,7 +138,11 @@ func (a *app) readFolder(d *definitions, name string) error {
 		found = true
 	}
 	for _, m := range modules {
-		if !d.usesFile(m) {
+		switch {
+		case d.moduleFiles[moduleFile{root, m.name}]: // it is no module of its own name
+		case d.unread[root]:
+			d.breaks(place{file: m.shown}, "", errors.New("it is left: what is broken beside it may say which module it is"))
+		default:
 			m.addModule()
 		}
 	}
@@ -146,17 +150,6 @@ func (a *app) readFolder(d *definitions, name string) error {
 		return graphmill.Invalid("", "there is no file in %s that apply takes: *.yaml, *.yml, *.cypher, *.wasm", name)
 	}
 	return nil
-}
-
-// usesFile says whether a definition names the file as that of a module: then it
-// is no module of its own name.
-func (d *definitions) usesFile(f *definitionFile) bool {
-	for _, m := range d.modulesNamed {
-		if m.root == f.root && m.file != "" && filepath.Clean(m.file) == f.name {
-			return true
-		}
-	}
-	return false
 }
 
 // open opens a folder. Paths below it cannot lead out of it.
@@ -201,7 +194,7 @@ func (f *definitionFile) addModule() {
 func (f *definitionFile) readRegular(kind fileKind) {
 	file, err := f.root.Open(f.name)
 	if err != nil {
-		f.d.breaks(place{file: f.shown}, "", outside(err))
+		f.notRead(0, "", outside(err))
 		return
 	}
 	defer func() { _ = file.Close() }()
@@ -218,12 +211,22 @@ func (f *definitionFile) read(r io.Reader, kind fileKind) {
 	case !utf8.Valid(text):
 		err = errors.New("it is no text in UTF-8")
 	case strings.TrimSpace(string(text)) == "":
-		err = errors.New("it is empty: no definition is in it")
+		f.d.breaks(place{file: f.shown}, "", errors.New("it is empty: no definition is in it"))
+		return
 	default:
 		kind(f, string(text))
 		return
 	}
-	f.d.breaks(place{file: f.shown}, "", err)
+	f.notRead(0, "", err)
+}
+
+// notRead notes what is wrong with a file, or a part of it, so that what it
+// defines there is not known: it may be the modules of the files beside it.
+func (f *definitionFile) notRead(line int, about string, err error) {
+	f.d.breaks(place{f.shown, line}, about, err)
+	if filepath.Ext(f.name) != cypherSuffix { // statements name no files
+		f.d.unread[f.root] = true
+	}
 }
 
 // outside is an error of reading a file below a root, without the path, which is

@@ -290,3 +290,25 @@ func TestStandardInputIsYAMLOrStatements(t *testing.T) {
 		d.close()
 	}
 }
+
+func TestAModuleFileIsNoModuleOfItsOwnWhereItsDefinitionIsBroken(t *testing.T) {
+	for name, yaml := range map[string]string{
+		"a key that is not known":   "modules: [{name: movies, file: one.wasm, sha_256: 00}]\n",
+		"a bad name":                "modules: [{name: a b, file: one.wasm}]\n",
+		"no name":                   "modules: [{file: ./one.wasm}]\n",
+		"the second of two":         "modules: [{name: m, file: other.wasm}, {name: m, file: one.wasm}]\n",
+		"a file that is no YAML":    "modules: [{name: movies, file: one.wasm, sha256: 00}]\nstreams: [\n",
+		"a file of no text":         "modules: [{name: movies, file: [one.wasm]}]\n",
+		"a list of another name":    "module: [{name: movies, file: one.wasm}]\n",
+		"modules of no list":        "modules: {name: movies, file: one.wasm}\n",
+		"a document that is a list": "[{modules: {name: movies, file: one.wasm}}]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, told := readFolder(t, folder(t, map[string]string{"a.yaml": yaml, "one.wasm": "x", "other.wasm": "x"}))
+			require.NotContains(t, d.names(), "module one", told)
+			require.NotEmpty(t, d.broken)
+		})
+	}
+	d, told := readFolder(t, folder(t, map[string]string{"a.yaml": good + "modules: [{name: m, file: x.wasm, path: x}]\n", "b.cypher": "CREATE", "c.yaml": " ", "one.wasm": "x", "x.wasm": "x"}))
+	require.Equal(t, "module one good", d.names(), told)
+}

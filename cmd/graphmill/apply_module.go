@@ -54,7 +54,7 @@ func (p *applying) planModule(ctx context.Context, w *wantedModule) (*appliedIte
 	was := ""
 	if active >= 0 && !there.ReadOnly { // a ready module is hidden by one that is pushed
 		item.Action = actionChange
-		was = there.Versions[active].SHA256[:12]
+		was = fmt.Sprintf("%.12s", there.Versions[active].SHA256)
 		if item.module.again > 0 {
 			item.Changes = append(item.Changes, change{"version", strconv.Itoa(there.Active), strconv.Itoa(item.module.again)})
 		}

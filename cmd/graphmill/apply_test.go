@@ -170,7 +170,7 @@ func TestCase40OfBrokenFilesTheOthersAreApplied(t *testing.T) {
 	c.write(t, "d/b.yaml", "streams: [\n")
 	c.write(t, "d/c.cypher", "CREATE KAFKA STREAM e TOPICS t TRANSFORM m;\nDROP STREAM x;\n")
 	c.write(t, "d/broken.wasm", "no module")
-	c.write(t, "d/gone.yaml", "modules: [{name: gone, sha256: "+strings.Repeat("0a", 32)+"}]\n")
+	c.write(t, "d/gone.yaml", "modules: [{name: gone, sha256: "+strings.Repeat("0a", 32)+"}, {name: broken, file: broken.wasm}]\n")
 	c.must(t, "stream", "create", "kept", "--topics", "t", "--transform", "m", "--no-check")
 	r := c.run(t, "", "apply", "-f", "d", "--prune")
 	require.Equal(t, exitFailed, r.status, "%s%s", r.out, r.err)
@@ -180,7 +180,7 @@ func TestCase40OfBrokenFilesTheOthersAreApplied(t *testing.T) {
 		"error: d/a.yaml:5: stream c: memory_limit: 1 is outside of",
 		"error: d/b.yaml:1: it is no YAML", "error: d/c.cypher:2: DROP STREAM: apply takes", "next:  execute other statements with: graphmill query\n",
 		"error: d/gone.yaml:1: module gone: the server has no version of it with the SHA-256 0a0a0a0a0a0a, and no file is named\n",
-		"error: d/broken.wasm: module broken: ",
+		"error: d/gone.yaml:1: module broken: ",
 		"nothing is pruned: what is broken in the files may define a stream\n",
 		"warning: a: the transformation absent.f cannot be used yet",
 	} {

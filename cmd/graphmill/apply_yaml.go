@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"sort"
@@ -34,7 +35,7 @@ func (f *definitionFile) readYAML(text string) {
 	docs, err := yamlDocuments(text)
 	switch {
 	case err != nil:
-		f.d.breaks(place{f.shown, yamlErrorLine(text, err)}, "", yamlError(err))
+		f.notRead(yamlErrorLine(text, err), "", yamlError(err))
 	case len(docs) == 0:
 		f.d.breaks(place{file: f.shown}, "", errors.New("no definition is in it"))
 	}
@@ -107,7 +108,7 @@ func (f *yamlFile) wrong(line int, format string, args ...any) error {
 func (f *yamlFile) document(n *yaml.Node) {
 	fields, err := f.fields(n, "a document is a map of streams and modules")
 	if err != nil {
-		f.d.breaks(place{f.shown, n.Line}, "", err)
+		f.notRead(n.Line, "", err)
 		return
 	}
 	for _, field := range fields {
@@ -118,12 +119,12 @@ func (f *yamlFile) document(n *yaml.Node) {
 		case "modules":
 			read = f.module
 		default:
-			f.d.breaks(place{f.shown, field.line}, "", unknownKey(field.name, []string{"streams", "modules"}))
+			f.notRead(field.line, "", unknownKey(field.name, []string{"streams", "modules"}))
 			continue
 		}
 		items, err := f.list(field.value, field.name+" is a list")
 		if err != nil {
-			f.d.breaks(place{f.shown, field.line}, field.name, err)
+			f.notRead(field.line, field.name, err)
 		}
 		for _, item := range items {
 			read(item)
@@ -253,6 +254,11 @@ func (f *yamlFile) module(n *yaml.Node) {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
 	if len(errs) == 0 && w.file == "" && w.sha256 == "" {
 		errs = append(errs, errors.New("it needs file, the path of the module from here; or sha256, where the server has it already"))
+	}
+	if w.file != "" {
+		f.d.moduleFiles[moduleFile{f.root, filepath.Clean(w.file)}] = true
+	} else if len(errs) > 0 {
+		f.d.unread[f.root] = true
 	}
 	if len(errs) > 0 {
 		f.d.breaks(w.place, strings.TrimSpace("module "+w.name), errs...)

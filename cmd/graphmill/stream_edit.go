@@ -206,6 +206,10 @@ func valueText(options map[string]any, name string) string {
 	switch v := value.(type) {
 	case nil:
 		return noValue
+	case string:
+		if v == "" {
+			return `""`
+		}
 	case []any:
 		parts := make([]string, len(v))
 		for i := range v {

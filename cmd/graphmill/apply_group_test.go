@@ -1,0 +1,38 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAStreamTakesTheGroupOfOneThatTheSameApplyStopsOrDrops(t *testing.T) {
+	c := newCLI(t)
+	server := c.dev(t, "--start-timeout", "100ms")
+	c.must(t, "module", "push", "movies", moviesFile)
+	const stream = ", topics: [t], transform: movies.transform, consumer_group: g, state: "
+	for _, step := range []struct{ text, said string }{
+		{"streams: [{name: one" + stream + "running}]", "1 created, 0 changed, 0 unchanged\n"},
+		{"streams: [{name: a" + stream + "running}, {name: one" + stream + "stopped}]", "1 created, 1 changed, 0 unchanged\n"},
+		{"streams: [{name: b" + stream + "running}]", "1 created, 0 changed, 2 dropped, 0 unchanged\n"},
+	} {
+		c.write(t, "s.yaml", step.text)
+		r := c.run(t, "", "apply", "-f", "s.yaml", "--prune")
+		require.Equal(t, exitDone, r.status, r.err)
+		require.Contains(t, r.out, step.said)
+		require.Contains(t, c.must(t, "apply", "-f", "s.yaml", "--prune"), "nothing to change\n")
+	}
+	c.write(t, "s.yaml", "streams: [{name: a"+stream+"running}, {name: b"+stream+"running}]")
+	r := c.run(t, "", "apply", "-f", "s.yaml")
+	require.Equal(t, exitFailed, r.status)
+	require.Contains(t, r.err, `error: s.yaml:1: stream a: stream "b" is running and reads topic "t" in the same consumer group "g"`)
+	require.Contains(t, r.out, "0 created, 0 changed, 1 unchanged, 1 failed\n")
+	server.stop(t)
+}
+
+func TestAnEmptyEntryIsToldFromOneThatIsNotThere(t *testing.T) {
+	options := map[string]any{"settings": map[string]any{"empty": "", "full": "x"}}
+	require.Equal(t, `""`, valueOf(options, "settings.empty"))
+	require.Equal(t, "x", valueOf(options, "settings.full"))
+	require.Empty(t, valueOf(options, "settings.absent"))
+}
