@@ -165,6 +165,10 @@ func (p *applying) plan(ctx context.Context, d *definitions) error {
 		p.notes = append(p.notes, "nothing is pruned: what is broken in the files may define a stream")
 		return nil
 	}
+	if !d.listed {
+		p.notes = append(p.notes, "nothing is pruned: the files hold no list of streams; that there are to be none is written as streams: []")
+		return nil
+	}
 	for _, s := range there.Streams {
 		switch {
 		case d.streamsNamed[s.Name] != nil:

@@ -16,6 +16,8 @@ type definitions struct {
 	broken  []*brokenDefinition
 	roots   []*os.Root // the folders that module files are read from; closed by close
 
+	listed bool // there is a list of streams, even an empty one, or a statement
+
 	streamsNamed map[string]*wantedStream // those that are broken too
 	modulesNamed map[string]*wantedModule
 	moduleFiles  map[moduleFile]bool // those that definitions name, broken ones too
@@ -128,6 +130,7 @@ func (d *definitions) breaks(at place, about string, errs ...error) {
 // addStream takes a stream that has been read without an error. One that is
 // defined twice is not applied at all: which of the two is meant is not known.
 func (d *definitions) addStream(w *wantedStream) {
+	d.listed = true
 	about := "stream " + w.spec.Name
 	if first := d.streamsNamed[w.spec.Name]; first != nil {
 		d.breaks(w.place, about, definedTwice(first.place))

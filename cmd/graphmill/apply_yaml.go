@@ -116,6 +116,7 @@ func (f *yamlFile) document(n *yaml.Node) {
 		switch field.name {
 		case "streams":
 			read = f.stream
+			f.d.listed = f.d.listed || !isNull(field.value)
 		case "modules":
 			read = f.module
 		default:

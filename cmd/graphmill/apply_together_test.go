@@ -36,3 +36,18 @@ func TestAnEmptyEntryIsToldFromOneThatIsNotThere(t *testing.T) {
 	require.Equal(t, "x", valueOf(options, "settings.full"))
 	require.Empty(t, valueOf(options, "settings.absent"))
 }
+
+func TestFilesWithoutAListOfStreamsPruneNothing(t *testing.T) {
+	c := newCLI(t)
+	server := c.dev(t)
+	c.must(t, "stream", "create", "kept", "--topics", "t", "--transform", "m", "--no-check")
+	for _, text := range []string{"streams:\n", "modules: []\n", "streams: ~\n---\nmodules:\n"} {
+		r := c.run(t, text, "apply", "-f", "-", "--prune")
+		require.Equal(t, exitDone, r.status, r.err)
+		require.Contains(t, r.out, "nothing to change\n", text)
+		require.Contains(t, r.err, "nothing is pruned: the files hold no list of streams")
+	}
+	require.Len(t, c.definitions(t), 1)
+	require.Contains(t, c.run(t, "streams: []\n", "apply", "-f", "-", "--prune").out, "dropped stream kept\n")
+	server.stop(t)
+}
