@@ -56,6 +56,8 @@ func TestTheStatusOfAStreamThatDoesNotRunTellsEndAndLag(t *testing.T) {
 		w.status(s)
 	}
 	require.Zero(t, asked.Load(), "who looks often does not ask often")
+	one, other := w.status(s), w.status(s)
+	require.NotSame(t, &one.Partitions[0], &other.Partitions[0], "what is remembered is nobody's to change")
 }
 
 func withoutIDs(partitions []graphmill.PartitionStatus) []graphmill.PartitionStatus {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -200,13 +201,16 @@ func (n *news) currentRates() graphmill.Rates {
 	return n.rates.describe()
 }
 
-// rateEach adds the rate of each partition.
-func (n *news) rateEach(partitions []graphmill.PartitionStatus) {
+// rated returns partitions with the rate of each. The given ones, which others may
+// be reading, stay as they are.
+func (n *news) rated(partitions []graphmill.PartitionStatus) []graphmill.PartitionStatus {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	partitions = slices.Clone(partitions)
 	for i := range partitions {
 		partitions[i].MessagesPerSecond10s = n.each.over(partitions[i].TopicPartition, 10*time.Second)
 	}
+	return partitions
 }
 
 func (n *news) publish(e graphmill.Event) {

@@ -28,7 +28,7 @@ func (s *Server) StreamStatus(ctx context.Context, name string) (graphmill.Strea
 		return status, err
 	}
 	st.describe(&status)
-	st.news.rateEach(status.Partitions)
+	status.Partitions = st.news.rated(status.Partitions)
 	status.Standby = status.State == graphmill.StateRunning && r != nil && r.held.none()
 	if status.Texts = s.cfg.Sink.Texts(name); status.Texts == nil {
 		status.Texts = []graphmill.TextStatus{}
