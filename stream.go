@@ -83,44 +83,50 @@ func (s StreamSpec) WithDefaults() StreamSpec {
 	s.Topics = slices.Clone(s.Topics)
 	s.BootstrapServers = slices.Clone(s.BootstrapServers)
 	s.Allow = slices.Clone(s.Allow)
-	setDefault(&s.Source, SourceNameKafka)
-	setDefault(&s.BatchSize, DefaultBatchSize)
-	setDefault(&s.BatchBytes, DefaultBatchBytes)
-	setDefault(&s.BatchIntervalMS, DefaultBatchInterval)
-	setDefault(&s.ConsumerGroup, "graphmill."+s.Name)
-	setDefault(&s.StartFrom, StartLatest)
-	setDefault(&s.Delivery, DeliveryAtLeastOnce)
-	setDefault(&s.OnFailure, OnFailureStop)
-	setDefault(&s.Coalesce, CoalesceOn)
+	for _, d := range s.defaults() {
+		d.set()
+	}
 	return s
 }
 
 // WithoutDefaults returns a copy that says only what differs from the defaults:
 // WithDefaults of it is WithDefaults of the definition.
 func (s StreamSpec) WithoutDefaults() StreamSpec {
-	unsetDefault(&s.Source, SourceNameKafka)
-	unsetDefault(&s.BatchSize, DefaultBatchSize)
-	unsetDefault(&s.BatchBytes, DefaultBatchBytes)
-	unsetDefault(&s.BatchIntervalMS, DefaultBatchInterval)
-	unsetDefault(&s.ConsumerGroup, "graphmill."+s.Name)
-	unsetDefault(&s.StartFrom, StartLatest)
-	unsetDefault(&s.Delivery, DeliveryAtLeastOnce)
-	unsetDefault(&s.OnFailure, OnFailureStop)
-	unsetDefault(&s.Coalesce, CoalesceOn)
+	for _, d := range s.defaults() {
+		d.unset()
+	}
 	return s
 }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
+// defaults are those of the options that have one of their own.
+func (s *StreamSpec) defaults() []optionDefault {
+	return []optionDefault{
+		defaultOf(&s.Source, SourceNameKafka),
+		defaultOf(&s.BatchSize, DefaultBatchSize),
+		defaultOf(&s.BatchBytes, DefaultBatchBytes),
+		defaultOf(&s.BatchIntervalMS, DefaultBatchInterval),
+		defaultOf(&s.ConsumerGroup, "graphmill."+s.Name),
+		defaultOf(&s.StartFrom, StartLatest),
+		defaultOf(&s.Delivery, DeliveryAtLeastOnce),
+		defaultOf(&s.OnFailure, OnFailureStop),
+		defaultOf(&s.Coalesce, CoalesceOn),
 	}
 }
 
-func unsetDefault[T comparable](field *T, value T) {
-	if *field == value {
-		var zero T
-		*field = zero
+// optionDefault puts the default of an option where nothing is, and the other way
+// round.
+type optionDefault struct{ set, unset func() }
+
+func defaultOf[T comparable](option *T, value T) optionDefault {
+	replace := func(old, by T) {
+		if *option == old {
+			*option = by
+		}
+	}
+	var nothing T
+	return optionDefault{
+		set:   func() { replace(nothing, value) },
+		unset: func() { replace(value, nothing) },
 	}
 }
 
