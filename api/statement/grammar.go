@@ -64,7 +64,9 @@ type (
 		As   string `parser:"( 'AS' @(Word | Quoted) )?"`
 	}
 
-	option interface{ option() }
+	option interface {
+		head() (keyword string, pos lexer.Position)
+	}
 
 	topicsOption struct {
 		Pos     lexer.Position
@@ -150,12 +152,12 @@ func (*show) verb()   {}
 func (*check) verb()  {}
 func (*call) verb()   {}
 
-func (*topicsOption) option()  {}
-func (*serversOption) option() {}
-func (*wordsOption) option()   {}
-func (*wordOption) option()    {}
-func (*literalOption) option() {}
-func (*mapOption) option()     {}
+func (o *topicsOption) head() (string, lexer.Position)  { return o.Keyword, o.Pos }
+func (o *serversOption) head() (string, lexer.Position) { return o.Keyword, o.Pos }
+func (o *wordsOption) head() (string, lexer.Position)   { return o.Keyword, o.Pos }
+func (o *wordOption) head() (string, lexer.Position)    { return o.Keyword, o.Pos }
+func (o *literalOption) head() (string, lexer.Position) { return o.Keyword, o.Pos }
+func (o *mapOption) head() (string, lexer.Position)     { return o.Keyword, o.Pos }
 
 // parser is built when it is first needed, which most commands of the program never
 // do. It is safe for concurrent use.

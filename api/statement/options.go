@@ -114,7 +114,7 @@ func (r *resolver) create(c *create) (Statement, error) {
 		return nil, err
 	}
 	for _, needed := range []string{"TOPICS", "TRANSFORM"} {
-		if !slices.ContainsFunc(c.Options, func(o option) bool { return strings.EqualFold(keywordOf(o), needed) }) {
+		if _, given := values[infoOf(needed).field]; !given {
 			return nil, r.semantic(c.Name.Pos, "Config %s is required.", needed)
 		}
 	}
@@ -169,7 +169,8 @@ func (r *resolver) options(given []option, source string) (map[string]any, error
 	var seen []string
 	var later *Error // told only where nothing else is wrong
 	for _, o := range given {
-		info, pos := infoOf(keywordOf(o)), posOf(o)
+		keyword, pos := o.head()
+		info := infoOf(keyword)
 		if slices.Contains(seen, info.keyword) {
 			return nil, r.semantic(pos, "%s defined multiple times in the query", info.keyword)
 		}
@@ -197,39 +198,3 @@ func (r *resolver) options(given []option, source string) (map[string]any, error
 }
 
 func capital(word string) string { return word[:1] + strings.ToLower(word[1:]) }
-
-func keywordOf(o option) string {
-	switch o := o.(type) {
-	case *topicsOption:
-		return o.Keyword
-	case *serversOption:
-		return o.Keyword
-	case *wordsOption:
-		return o.Keyword
-	case *wordOption:
-		return o.Keyword
-	case *literalOption:
-		return o.Keyword
-	case *mapOption:
-		return o.Keyword
-	}
-	return ""
-}
-
-func posOf(o option) lexer.Position {
-	switch o := o.(type) {
-	case *topicsOption:
-		return o.Pos
-	case *serversOption:
-		return o.Pos
-	case *wordsOption:
-		return o.Pos
-	case *wordOption:
-		return o.Pos
-	case *literalOption:
-		return o.Pos
-	case *mapOption:
-		return o.Pos
-	}
-	return lexer.Position{}
-}
