@@ -33,7 +33,7 @@ func TestAFileOfTokensThatHangsHoldsUpNobody(t *testing.T) {
 			require.True(t, ok)
 			return name, time.Since(began)
 		}
-		time.Sleep(2 * tokensFresh)
+		<-time.After(2 * tokensFresh)
 		var waited sync.WaitGroup
 		waited.Go(func() {
 			name, took := owner()
@@ -41,11 +41,13 @@ func TestAFileOfTokensThatHangsHoldsUpNobody(t *testing.T) {
 			require.Equal(t, tokensPatience, took, "the one that looks has some patience")
 		})
 		synctest.Wait()
+		second := time.NewTicker(time.Second)
+		defer second.Stop()
 		for range 100 { // also long after
 			name, took := owner()
 			require.Equal(t, "anne", name)
 			require.Zero(t, took, "the others wait for nothing")
-			time.Sleep(time.Second)
+			<-second.C
 		}
 		waited.Wait()
 		require.Equal(t, 1, strings.Count(log.String(), "takes longer than 1s"), "it is logged once:\n%s", &log)
