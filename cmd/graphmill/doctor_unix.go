@@ -13,14 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mayWrite tells why the user who asks may not write a file, or in a folder.
-func mayWrite(path string) error {
-	mode := uint32(unix.W_OK)
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		mode |= unix.X_OK
-	}
-	return unix.Access(path, mode)
-}
+// mayWrite tells why the user who asks may not write a file.
+func mayWrite(file string) error { return unix.Access(file, unix.W_OK) }
 
 // ownedByUs tells whose something is.
 func ownedByUs(info fs.FileInfo) (owner string, mine bool) {
