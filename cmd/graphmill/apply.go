@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -81,6 +82,9 @@ type applying struct {
 	shown io.Writer // for people; nothing where the output is exact
 	items []*appliedItem
 	notes []string // of the comparison, for people
+
+	ended   atomic.Bool // the server is not reached any more, or the user has ended it
+	endTold bool
 }
 
 // run compares, shows and does.
@@ -126,13 +130,18 @@ func (p *applying) tellBroken(d *definitions) {
 
 // failed tells why something could not be done.
 func (p *applying) failed(item *appliedItem, err error) {
+	p.app.tell(item.fail(err))
+}
+
+// fail notes why something could not be done, and returns it as it is told.
+func (item *appliedItem) fail(err error) error {
 	item.Result = resultFailed
 	if errors.Is(err, context.Canceled) {
 		err = errors.New("interrupted")
 	}
 	text, _ := explain(err)
 	item.Errors = append(item.Errors, text)
-	p.app.tell(err)
+	return err
 }
 
 // plan compares everything with the server. Its error ends the apply; what the
@@ -208,91 +217,4 @@ func (w *wantedStream) located(err error) error {
 		return err
 	}
 	return &definitionError{at: w.at(problem.Field), about: "stream " + w.spec.Name, err: err}
-}
-
-// do does what was planned, in order. It ends where the server is not reached any
-// more: what is left is not done. A stream that another one of its group keeps from
-// starting is tried again at the end: by then that one may be stopped or dropped.
-func (p *applying) do(ctx context.Context) {
-	var ended error
-	var kept []*appliedItem
-	for _, item := range p.items {
-		switch {
-		case item.Action == actionFail:
-			continue
-		case item.Action == actionUnchanged:
-			item.Result = actionUnchanged
-			continue
-		case ended != nil:
-			item.Result = resultNotDone
-			continue
-		}
-		err := p.tryItem(ctx, item)
-		if isCode(err, "group_shared") {
-			kept = append(kept, item)
-			continue
-		}
-		ended = p.tellItem(item, err)
-	}
-	for _, item := range kept {
-		if ended != nil {
-			item.Result = resultNotDone
-			continue
-		}
-		action, changes := item.Action, item.Changes // all that is done, not what is left of it
-		err := p.tryItem(ctx, item)
-		if item.Action, item.Changes = action, changes; action == actionCreate {
-			item.Result = resultCreated
-		}
-		ended = p.tellItem(item, err)
-	}
-}
-
-func (p *applying) tryItem(ctx context.Context, item *appliedItem) error {
-	item.Warnings = nil // of the comparison; what was absent then may be there by now
-	progress := p.app.startProgress("applying " + item.Kind + " " + item.Name)
-	err := p.doItem(ctx, item)
-	progress.stop()
-	for _, w := range item.Warnings {
-		fmt.Fprintf(plainText{p.app.err}, "warning: %s: %s\n", item.Name, w)
-	}
-	return err
-}
-
-// tellItem tells what has become of a thing, and returns the error that ends the
-// apply.
-func (p *applying) tellItem(item *appliedItem, err error) error {
-	if err == nil {
-		p.showDone(item)
-		return nil
-	}
-	p.failed(item, err)
-	if ofOne(err) {
-		return nil
-	}
-	return err
-}
-
-func (p *applying) doItem(ctx context.Context, item *appliedItem) error {
-	switch {
-	case item.module != nil:
-		item.Result = resultChanged
-		if item.Action == actionCreate {
-			item.Result = resultCreated
-		}
-		return item.module.wanted.located(p.doModule(ctx, item))
-	case item.stream == nil:
-		item.Result = resultDropped
-		return p.doDrop(ctx, item)
-	}
-	err := item.stream.wanted.located(p.doStream(ctx, item))
-	switch item.Action { // as it was found at last
-	case actionCreate:
-		item.Result = resultCreated
-	case actionChange:
-		item.Result = resultChanged
-	default:
-		item.Result = actionUnchanged
-	}
-	return err
 }

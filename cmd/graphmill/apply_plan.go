@@ -48,6 +48,7 @@ type appliedItem struct {
 	stream  *streamPlan
 	module  *modulePlan
 	refused error // of the comparison
+	kept    error // that another stream of the group keeps it from starting
 }
 
 // streamPlan is how a stream becomes what is wanted.

@@ -3,16 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -225,37 +219,6 @@ func TestAppliesAtOnceEndInWhatTheFilesSay(t *testing.T) {
 	}
 	require.Len(t, c.definitions(t), 10)
 	require.Contains(t, c.must(t, "apply", "-f", "s.yaml"), "nothing to change\n")
-	server.stop(t)
-}
-
-func TestAServerThatGoesAwayEndsAnApplyAndTheNextGoesOn(t *testing.T) {
-	c := newCLI(t)
-	server := c.dev(t)
-	target, err := url.Parse(server.find(t, `API +(http://\S+)`))
-	require.NoError(t, err)
-	var created atomic.Int32
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = target.Host }}
-	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			body, _ := io.ReadAll(r.Body)
-			r.Body = io.NopCloser(strings.NewReader(string(body)))
-			if !strings.Contains(string(body), "dry_run") && created.Add(1) > 1 {
-				panic(http.ErrAbortHandler)
-			}
-		}
-		proxy.ServeHTTP(w, r)
-	}))
-	defer away.Close()
-	c.write(t, "s.yaml", "streams:\n- {name: a, topics: [t], transform: m}\n- {name: b, topics: [t], transform: m}\n- {name: c, topics: [t], transform: m}\n")
-	r := c.run(t, "", "apply", "-f", "s.yaml", "--server", away.URL)
-	require.Equal(t, exitFailed, r.status)
-	require.Contains(t, r.out, "created stream a: stopped\n1 created, 0 changed, 0 unchanged, 1 failed, 1 not done\n")
-	require.Contains(t, r.err, "no server is reached at "+away.URL)
-	require.Contains(t, r.err, "next:  apply again")
-	require.Contains(t, c.must(t, "apply", "-f", "s.yaml"), "2 created, 0 changed, 1 unchanged\n")
-	none := c.run(t, "", "apply", "-f", "s.yaml", "--server", "127.0.0.1:1")
-	require.Equal(t, exitFailed, none.status)
-	require.Empty(t, none.out)
 	server.stop(t)
 }
 
