@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"os"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
@@ -20,7 +22,8 @@ import (
 // modulePlan is how a module becomes what is wanted.
 type modulePlan struct {
 	wanted *wantedModule
-	again  int // a version that the server has and that is not active; 0: the file is pushed
+	sum    string // SHA-256 of the bytes that were compared
+	again  int    // a version that the server has and that is not active; 0: the file is pushed
 }
 
 // planModule compares a module with the server's.
@@ -30,6 +33,7 @@ func (p *applying) planModule(ctx context.Context, w *wantedModule) (*appliedIte
 	if err != nil {
 		return item, w.wrong(err)
 	}
+	item.module.sum = sum
 	var there api.ModuleVersions
 	err = p.client.call(ctx, http.MethodGet, apiPath("modules", w.name), nil, &there)
 	if err != nil && !isCode(err, "module_not_found") {
@@ -135,7 +139,43 @@ func (p *applying) doModule(ctx context.Context, item *appliedItem) error {
 	if err != nil {
 		return w.wrong(outside(err))
 	}
-	return p.client.stream(ctx, http.MethodPut, path, server.ContentTypeWasm, file, info.Size(), nil)
+	if info.Size() == 0 { // it was not
+		return w.wrong(errChangedSince(w.file))
+	}
+	body := &pinnedReader{r: io.LimitReader(file, info.Size()), left: info.Size(), hash: sha256.New(), sum: item.module.sum}
+	err = p.client.stream(ctx, http.MethodPut, path, server.ContentTypeWasm, body, info.Size(), nil)
+	if body.changed.Load() {
+		return w.wrong(errChangedSince(w.file))
+	}
+	return err
+}
+
+func errChangedSince(file string) error {
+	return &graphmill.Error{Kind: graphmill.KindConflict, Code: "file_changed",
+		Text: file + " has changed since it was compared, and is not pushed", Next: "apply again"}
+}
+
+// pinnedReader reads so many bytes, and gives the last ones only if all of them have
+// the SHA-256 that was compared: a file may be swapped, or written to, until then. A
+// server keeps nothing of a body that is not whole.
+type pinnedReader struct {
+	r       io.Reader
+	left    int64
+	hash    hash.Hash
+	sum     string
+	changed atomic.Bool // read while the transport may still be reading
+}
+
+// Read is io.Reader.
+func (p *pinnedReader) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	_, _ = p.hash.Write(b[:n]) // never fails
+	p.left -= int64(n)
+	if err == io.EOF && p.left > 0 || p.left == 0 && hex.EncodeToString(p.hash.Sum(nil)) != p.sum {
+		p.changed.Store(true)
+		return 0, errors.New("the file has changed")
+	}
+	return n, err
 }
 
 // located puts the place in the files before what the server refuses.
