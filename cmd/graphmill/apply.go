@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
@@ -43,7 +44,7 @@ options are the fields of POST /api/v1/streams, such as batch_interval_ms. A bro
 topic that is not there does not keep a stream from being defined. Topics that are new
 to a stream begin where its group is, else at start_from. What is broken in a file is
 told with its line, the rest is applied, and the exit status is 1. Modules come first,
-then streams, then what --prune drops.`,
+then streams, 16 at once, then what --prune drops, if nothing has failed.`,
 		Example: `  graphmill apply -f streams.yaml --dry-run
   graphmill apply -f deploy/
   graphmill apply -f deploy/ --prune             # drops streams that are in no file
@@ -174,6 +175,10 @@ func (p *applying) plan(ctx context.Context, d *definitions) error {
 		p.notes = append(p.notes, "nothing is pruned: what is broken in the files may define a stream")
 		return nil
 	}
+	if slices.ContainsFunc(p.items, func(item *appliedItem) bool { return item.refused != nil }) {
+		p.notes = append(p.notes, "nothing is pruned: not all that the files say can be done")
+		return nil
+	}
 	if !d.listed {
 		p.notes = append(p.notes, "nothing is pruned: the files hold no list of streams; that there are to be none is written as streams: []")
 		return nil
@@ -184,7 +189,7 @@ func (p *applying) plan(ctx context.Context, d *definitions) error {
 		case s.State == graphmill.StateBroken:
 			p.notes = append(p.notes, fmt.Sprintf("stream %s is in no file and is left: its definition cannot be read; graphmill stream drop %s gives it up", s.Name, s.Name))
 		default:
-			p.items = append(p.items, &appliedItem{Kind: "stream", Name: s.Name, Action: actionDrop})
+			p.items = append(p.items, &appliedItem{Kind: "stream", Name: s.Name, Action: actionDrop, group: s.ConsumerGroup})
 		}
 	}
 	return nil

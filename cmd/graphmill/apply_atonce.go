@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -32,8 +33,26 @@ func (p *applying) do(ctx context.Context) {
 	}
 	p.doEach(ctx, modules, 1)
 	kept := p.doEach(ctx, streams, streamsAtOnce)
-	p.doEach(ctx, drops, streamsAtOnce)
+	var behind []*appliedItem // those whose turn is when what is to be dropped is
+	kept = slices.DeleteFunc(kept, func(item *appliedItem) bool {
+		waits := slices.ContainsFunc(drops, func(d *appliedItem) bool { return d.group == item.stream.group() })
+		if waits {
+			behind = append(behind, item)
+		}
+		return waits
+	})
 	p.tryAgain(ctx, kept)
+	switch {
+	case len(drops) == 0:
+	case slices.ContainsFunc(p.items, func(item *appliedItem) bool { return item.Result == resultFailed }):
+		fmt.Fprintln(plainText{p.app.err}, "nothing is pruned: not all else has succeeded")
+		for _, item := range drops {
+			item.Result = resultNotDone
+		}
+	default:
+		p.doEach(ctx, drops, streamsAtOnce)
+	}
+	p.tryAgain(ctx, behind)
 }
 
 // attempt is the doing of a thing.

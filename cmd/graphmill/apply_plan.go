@@ -47,8 +47,9 @@ type appliedItem struct {
 
 	stream  *streamPlan
 	module  *modulePlan
-	refused error // of the comparison
-	kept    error // that another stream of the group keeps it from starting
+	refused error  // of the comparison
+	group   string // of a stream that is to be dropped
+	kept    error  // that another stream of the group keeps it from starting
 }
 
 // streamPlan is how a stream becomes what is wanted.

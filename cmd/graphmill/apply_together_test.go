@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,5 +50,46 @@ func TestFilesWithoutAListOfStreamsPruneNothing(t *testing.T) {
 	}
 	require.Len(t, c.definitions(t), 1)
 	require.Contains(t, c.run(t, "streams: []\n", "apply", "-f", "-", "--prune").out, "dropped stream kept\n")
+	server.stop(t)
+}
+
+func TestNothingIsPrunedWhereSomethingElseFails(t *testing.T) {
+	c := newCLI(t)
+	server := c.dev(t)
+	c.must(t, "stream", "create", "kept", "--topics", "t", "--transform", "m", "--no-check")
+	for name, x := range map[string]struct{ text, said, told string }{
+		"a stream that cannot be started": {
+			"streams: [{name: a, topics: [t], transform: absent.f, state: running}]",
+			"stream kept: drop, it is in no file\n0 created, 0 changed, 0 unchanged, 1 failed, 1 not done\n",
+			"nothing is pruned: not all else has succeeded\n",
+		},
+		"a module that the comparison refuses": {
+			"streams: []\nmodules: [{name: gone, sha256: " + strings.Repeat("0a", 32) + "}]",
+			"0 created, 0 changed, 0 unchanged, 1 failed\n",
+			"nothing is pruned: not all that the files say can be done\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := c.run(t, x.text, "apply", "-f", "-", "--prune")
+			require.Equal(t, exitFailed, r.status)
+			require.Contains(t, r.out, x.said)
+			require.Contains(t, r.err, x.told)
+			require.Contains(t, c.must(t, "stream", "list"), "kept")
+		})
+	}
+
+	// What is refused for another stream's sake does not go before what is pruned:
+	// that stream may be the other one.
+	c.must(t, "module", "push", "movies", moviesFile)
+	require.Equal(t, exitDone, c.run(t, rating+"\n", "produce", "t").status)
+	const stream = ", topics: [t], transform: movies.transform, consumer_group: g, state: running}"
+	c.must(t, "stream", "drop", "a")
+	require.Equal(t, exitDone, c.run(t, "streams: [{name: one"+stream+"]", "apply", "-f", "-").status)
+	r := c.run(t, "streams: [{name: a"+stream+", {name: b"+stream+"]", "apply", "-f", "-", "--prune")
+	require.Contains(t, r.out, "dropped stream kept\ndropped stream one\ncreated stream a: running\n1 created, 0 changed, 2 dropped, 0 unchanged, 1 failed\n")
+	require.Contains(t, r.err, `stream b: stream "a" is running`)
+	c.must(t, "stream", "create", "kept", "--topics", "t", "--transform", "m", "--no-check")
+	r = c.run(t, "streams: [{name: a"+stream+", {name: b"+stream+"]", "apply", "-f", "-", "--prune")
+	require.Contains(t, r.out, "0 created, 0 changed, 1 unchanged, 1 failed, 1 not done\n", "none that is to be dropped keeps b from it")
 	server.stop(t)
 }
