@@ -117,8 +117,7 @@ func (r *resolver) fit(pos lexer.Position, given []any, info *optionInfo, change
 // sentence writes a keyword as Memgraph's errors do: Bootstrap servers, Service
 // URL.
 func sentence(keyword string) string {
-	s := strings.ReplaceAll(keyword, "_", " ")
-	return strings.ReplaceAll(s[:1]+strings.ToLower(s[1:]), " url", " URL")
+	return strings.ReplaceAll(capital(strings.ReplaceAll(keyword, "_", " ")), " url", " URL")
 }
 
 // flatten makes one list of strings of strings, each of which may hold several

@@ -49,15 +49,16 @@ func Print(s Statement) string {
 var alwaysWritten = []string{"consumer_group", "batch_interval_ms", "batch_size"}
 
 func printCreate(spec graphmill.StreamSpec) string {
-	doc, _ := json.Marshal(spec.WithDefaults()) // strings, numbers, lists and maps of strings: no error
-	defaults, _ := json.Marshal(graphmill.StreamSpec{Name: spec.Name}.WithDefaults())
-	given, plain := members(doc), members(defaults)
-	for field, value := range plain {
-		if bytes.Equal(given[field], value) && !slices.Contains(alwaysWritten, field) {
-			delete(given, field)
-		}
+	written, whole := optionsOf(spec.WithoutDefaults()), optionsOf(spec.WithDefaults())
+	for _, field := range alwaysWritten {
+		written[field] = whole[field]
 	}
-	return "CREATE " + strings.ToUpper(spec.Source) + " STREAM " + Name(spec.Name) + printOptions(given, true)
+	return "CREATE " + strings.ToUpper(spec.Source) + " STREAM " + Name(spec.Name) + printOptions(written, true)
+}
+
+func optionsOf(spec graphmill.StreamSpec) map[string]json.RawMessage {
+	doc, _ := json.Marshal(spec) // strings, numbers, lists and maps of strings: no error
+	return members(doc)
 }
 
 func members(doc []byte) map[string]json.RawMessage {
