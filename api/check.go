@@ -12,13 +12,6 @@ import (
 	"github.com/graphmill/graphmill/server"
 )
 
-// Defaults of a check.
-const (
-	defaultCheckBatches = 1
-	defaultCheckTimeout = 30 * time.Second
-	defaultCheckFrom    = "committed"
-)
-
 // CheckRequest is the body of a check; all of it may be left out.
 type CheckRequest struct {
 	BatchLimit int    `json:"batch_limit,omitempty" minimum:"1" maximum:"1000" doc:"Batches to show; 1 by default."`
@@ -64,9 +57,9 @@ func (s *service) checkStream(ctx context.Context, in *checkInput) (*checkOutput
 		req = *in.Body
 	}
 	batches, err := s.engine.CheckStream(ctx, in.Name, server.CheckRequest{
-		BatchLimit: cmp.Or(req.BatchLimit, defaultCheckBatches),
-		Timeout:    cmp.Or(time.Duration(req.TimeoutMS)*time.Millisecond, defaultCheckTimeout),
-		From:       cmp.Or(req.From, defaultCheckFrom),
+		BatchLimit: cmp.Or(req.BatchLimit, server.DefaultCheckBatches),
+		Timeout:    cmp.Or(time.Duration(req.TimeoutMS)*time.Millisecond, server.DefaultCheckTimeout),
+		From:       cmp.Or(req.From, server.DefaultCheckFrom),
 	})
 	if err != nil {
 		return nil, err

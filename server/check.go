@@ -21,6 +21,13 @@ const (
 // size, which the stream's own options bound.
 const maxCheckBytes = 64 << 20
 
+// Defaults of a check, which are those of Memgraph's CHECK.
+const (
+	DefaultCheckBatches = 1
+	DefaultCheckTimeout = 30 * time.Second
+	DefaultCheckFrom    = kafka.FromCommitted
+)
+
 // CheckStream reads what the stream would read and tells which statements it
 // would execute. It reads outside the stream's group, commits nothing and
 // executes nothing, whether the stream runs or not. A statement that ALLOW does
@@ -73,7 +80,7 @@ func (s *Server) CheckStream(ctx context.Context, name string, r CheckRequest) (
 		return batches, nil
 	}
 	if f, ok := asFault(err); ok {
-		return nil, refusal(f)
+		return nil, Refusal(f)
 	}
 	if limited.Err() != nil && len(batches) > 0 {
 		return nil, &graphmill.Error{Kind: graphmill.KindTimeout, Code: "check_timeout",

@@ -155,7 +155,7 @@ func (s *Server) probe(ctx context.Context, spec graphmill.StreamSpec) error {
 	if !ok {
 		return err
 	}
-	e := refusal(f)
+	e := Refusal(f)
 	if e.Kind == graphmill.KindUnavailable {
 		e.Next = strings.TrimPrefix(e.Next+"; or do it all the same "+Unchecked, "; or ")
 	}

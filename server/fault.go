@@ -60,9 +60,9 @@ func internalFault(text string, err error) *graphmill.Fault {
 	return &graphmill.Fault{Class: graphmill.FaultSetup, Code: codeInternal, Text: text, Message: graphmill.WholeBatch, Err: err}
 }
 
-// refusal makes a fault the answer to a command: what may pass later is
+// Refusal makes a fault the answer to a command: what may pass later is
 // unavailable, and what somebody has to mend first a conflict.
-func refusal(f *graphmill.Fault) *graphmill.Error {
+func Refusal(f *graphmill.Fault) *graphmill.Error {
 	kind := graphmill.KindConflict
 	switch {
 	case f.Code == codeInternal:

@@ -74,7 +74,7 @@ func (st *stream) startLimited(ctx context.Context, req StartRequest) (StartResu
 // whyNotAll is the answer of a limited start that has not come to its limit.
 func (st *stream) whyNotAll(ctx context.Context, r *run, wanted int, committed string, timedOut bool, limit time.Duration, waitedFor *graphmill.Reason) error {
 	if f := r.endedBy(); f != nil {
-		e := refusal(f)
+		e := Refusal(f)
 		e.Text = fmt.Sprintf("%s; %s", e.Text, committed)
 		e.Next = reasonOf(r.spec.Name, f).NextStep
 		return e

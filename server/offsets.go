@@ -107,7 +107,7 @@ func (s *Server) moveGroup(ctx context.Context, spec graphmill.StreamSpec, known
 // commandError makes a fault the answer to a command.
 func commandError(err error) error {
 	if f, ok := asFault(err); ok {
-		return refusal(f)
+		return Refusal(f)
 	}
 	return err
 }

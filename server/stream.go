@@ -164,15 +164,13 @@ func (st *stream) setRecord(rec catalog.Stream) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.rec = rec
-	switch {
-	case rec.Locked == nil:
-		st.locked = nil
-	case st.locked == nil:
+	was := st.locked
+	st.locked = nil
+	if rec.Locked != nil {
 		st.locked = lockedReason(rec.Spec.Name, rec.Locked)
-	default:
-		since := st.locked.Since
-		st.locked = lockedReason(rec.Spec.Name, rec.Locked)
-		st.locked.Since = since
+		if was != nil {
+			st.locked.Since = was.Since
+		}
 	}
 }
 
@@ -282,7 +280,7 @@ func (st *stream) startRun(ctx context.Context, req StartRequest) (*run, error) 
 // settled.
 func (st *stream) whyNotStarted(ctx context.Context, r *run) error {
 	if f := r.endedBy(); f != nil {
-		e := refusal(f)
+		e := Refusal(f)
 		e.Next = reasonOf(r.spec.Name, f).NextStep
 		return e
 	}

@@ -1,26 +1,18 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api/statement"
 	"github.com/graphmill/graphmill/server"
 )
 
-// Defaults of CHECK, which are Memgraph's.
-const (
-	defaultCheckBatches = 1
-	defaultCheckTimeout = 30 * time.Second
-	defaultCheckFrom    = "committed"
-)
-
 // check has the rows of Memgraph's CHECK, all that are asked for or none: the stream
 // must be stopped, and counts as running meanwhile.
 func (e *executor) check(ctx context.Context, s *statement.Check) (Result, error) {
-	req := server.CheckRequest{BatchLimit: defaultCheckBatches, Timeout: s.Timeout(defaultCheckTimeout), From: defaultCheckFrom, Alone: true, All: true}
 	limit, err := atLeastOne(s.BatchLimit, "BATCH_LIMIT", "Batch limit has to be positive!")
 	if err == nil {
 		_, err = atLeastOne(s.TimeoutMS, "TIMEOUT", "Timeout has to be positive!")
@@ -28,13 +20,13 @@ func (e *executor) check(ctx context.Context, s *statement.Check) (Result, error
 	if err != nil {
 		return Result{}, e.failed(ctx, s.Name, checking, err)
 	}
-	if limit > 0 {
-		req.BatchLimit = limit
-	}
-	if s.From != "" {
-		req.From = s.From
-	}
-	batches, err := e.engine.CheckStream(ctx, s.Name, req)
+	batches, err := e.engine.CheckStream(ctx, s.Name, server.CheckRequest{
+		BatchLimit: cmp.Or(limit, server.DefaultCheckBatches),
+		Timeout:    s.Timeout(server.DefaultCheckTimeout),
+		From:       cmp.Or(s.From, server.DefaultCheckFrom),
+		Alone:      true,
+		All:        true,
+	})
 	if err != nil {
 		return Result{}, e.failed(ctx, s.Name, checking, err)
 	}

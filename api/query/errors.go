@@ -212,17 +212,14 @@ func asError(err error) *graphmill.Error {
 	)
 	switch {
 	case errors.As(err, &e):
-		if e.Kind == graphmill.KindInternal {
-			return nil
-		}
-		told := *e
-		return &told
 	case errors.As(err, &f):
-		kind := graphmill.KindConflict
-		if f.Class == graphmill.FaultTransient {
-			kind = graphmill.KindUnavailable
-		}
-		return &graphmill.Error{Kind: kind, Code: f.Code, Text: f.Text, Next: f.Next, Err: f.Err}
+		e = server.Refusal(f)
+	default:
+		return nil
 	}
-	return nil
+	if e.Kind == graphmill.KindInternal {
+		return nil
+	}
+	told := *e
+	return &told
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/graphmill/graphmill/api"
+	"github.com/graphmill/graphmill/server"
 )
 
 func (a *app) streamCheckCommand(c *client) *cobra.Command {
@@ -26,9 +27,9 @@ fails, and where none comes within --timeout.`,
 		Args: takes("NAME"),
 	}
 	var req api.CheckRequest
-	cmd.Flags().IntVar(&req.BatchLimit, "batch-limit", 1, "batches to show")
-	timeout := cmd.Flags().Duration("timeout", 30*time.Second, "how long to wait for them")
-	cmd.Flags().StringVar(&req.From, "from", "committed", "where to read from: committed, earliest, latest, or a time in RFC 3339")
+	cmd.Flags().IntVar(&req.BatchLimit, "batch-limit", server.DefaultCheckBatches, "batches to show")
+	timeout := cmd.Flags().Duration("timeout", server.DefaultCheckTimeout, "how long to wait for them")
+	cmd.Flags().StringVar(&req.From, "from", server.DefaultCheckFrom, "where to read from: committed, earliest, latest, or a time in RFC 3339")
 	out := a.outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if req.BatchLimit < 1 {
