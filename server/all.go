@@ -52,23 +52,19 @@ func (s *Server) changeAll(ctx context.Context, already string, do func(name str
 			continue
 		}
 		work.Go(func() error {
-			c := &Changed{StreamInfo: before}
 			now, err := do(before.Spec.Name)
-			var e *graphmill.Error
-			switch {
-			case err == nil:
-				c.StreamInfo = now
-			case errors.As(err, &e) && e.Code == already:
-				if now, err := s.Stream(ctx, before.Spec.Name); err == nil {
-					c.StreamInfo = now
-				}
-			case isNotFound(err, "stream_not_found"):
+			if isNotFound(err, "stream_not_found") {
 				return nil
-			default:
+			}
+			c := &Changed{StreamInfo: before}
+			if e, ok := errors.AsType[*graphmill.Error](err); !ok || e.Code != already {
 				c.Err = err
-				if now, err := s.Stream(ctx, before.Spec.Name); err == nil {
-					c.StreamInfo = now
-				}
+			}
+			if err != nil {
+				now, err = s.Stream(ctx, before.Spec.Name)
+			}
+			if err == nil {
+				c.StreamInfo = now
 			}
 			results[n] = c
 			return nil
