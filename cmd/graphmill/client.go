@@ -72,6 +72,20 @@ func apiPath(parts ...string) string {
 	return b.String()
 }
 
+// streams returns all streams of the server.
+func (c *client) streams(ctx context.Context) ([]api.Stream, error) {
+	var all api.Streams
+	err := c.call(ctx, http.MethodGet, apiPath("streams"), nil, &all)
+	return all.Streams, err
+}
+
+// modules returns the active versions of all modules of the server.
+func (c *client) modules(ctx context.Context) ([]graphmill.Module, error) {
+	var all api.Modules
+	err := c.call(ctx, http.MethodGet, apiPath("modules"), nil, &all)
+	return all.Modules, err
+}
+
 // call sends in, if it is not nil, as JSON, and reads the answer into out, if
 // that is not nil. What the server refuses is an *api.Problem.
 func (c *client) call(ctx context.Context, method, path string, in, out any) error {

@@ -3,14 +3,11 @@ package main
 import (
 	"context"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/graphmill/graphmill/api"
 )
 
 // completionLimit bounds what a shell waits for when TAB is pressed. A server
@@ -22,20 +19,18 @@ const completionLimit = time.Second
 type lister func(ctx context.Context, c *client) ([]string, error)
 
 func streamNames(ctx context.Context, c *client) ([]string, error) {
-	var all api.Streams
-	err := c.call(ctx, http.MethodGet, apiPath("streams"), nil, &all)
+	streams, err := c.streams(ctx)
 	var names []string
-	for _, s := range all.Streams {
+	for _, s := range streams {
 		names = append(names, s.Name)
 	}
 	return names, err
 }
 
 func moduleNames(ctx context.Context, c *client) ([]string, error) {
-	var all api.Modules
-	err := c.call(ctx, http.MethodGet, apiPath("modules"), nil, &all)
+	modules, err := c.modules(ctx)
 	var names []string
-	for _, m := range all.Modules {
+	for _, m := range modules {
 		names = append(names, m.Name)
 	}
 	return names, err
@@ -43,10 +38,9 @@ func moduleNames(ctx context.Context, c *client) ([]string, error) {
 
 // transformationNames are MODULE.FUNCTION.
 func transformationNames(ctx context.Context, c *client) ([]string, error) {
-	var all api.Modules
-	err := c.call(ctx, http.MethodGet, apiPath("modules"), nil, &all)
+	modules, err := c.modules(ctx)
 	var names []string
-	for _, m := range all.Modules {
+	for _, m := range modules {
 		for _, t := range m.Transformations {
 			names = append(names, m.Name+"."+t)
 		}

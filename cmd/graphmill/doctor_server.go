@@ -30,13 +30,12 @@ func (d *doctor) runningServer(ctx context.Context) []finding {
 		address = d.settings.listen
 	}
 	c := d.serverAt(address)
-	var list api.Streams
-	err := c.call(ctx, http.MethodGet, apiPath("streams"), nil, &list)
+	streams, err := c.streams(ctx)
 	nobody := graphmill.KindOf(err) == graphmill.KindUnavailable && asProblem(err) == nil
 	var findings []finding
 	switch {
 	case err == nil:
-		findings = streamFindings(address, list.Streams)
+		findings = streamFindings(address, streams)
 	case ctx.Err() != nil:
 		findings = []finding{silentFinding("the server at "+address, c.takesConnections(ctx))}
 	case nobody && !named:
@@ -62,7 +61,7 @@ func (d *doctor) listenAddress(ctx context.Context) []finding {
 		_ = l.Close()
 		return []finding{ok("%s is free to listen on", address)}
 	}
-	asked := d.serverAt(address).call(ctx, http.MethodGet, apiPath("streams"), nil, new(api.Streams))
+	_, asked := d.serverAt(address).streams(ctx)
 	if asked == nil || asProblem(asked) != nil {
 		return []finding{ok("a server listens on %s already; another one needs an address of its own (--listen)", address)}
 	}

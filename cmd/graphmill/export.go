@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -87,12 +86,12 @@ func (a *app) export(ctx context.Context, c *client, names []string, folder, for
 // streamsToExport returns the named streams, or all; those apart whose definition
 // the server cannot read.
 func (c *client) streamsToExport(ctx context.Context, names []string) (streams, broken []api.Stream, err error) {
-	var all api.Streams
-	if err := c.call(ctx, http.MethodGet, apiPath("streams"), nil, &all); err != nil {
+	all, err := c.streams(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
-	known := make([]string, len(all.Streams))
-	for i, s := range all.Streams {
+	known := make([]string, len(all))
+	for i, s := range all {
 		known[i] = s.Name
 		switch {
 		case len(names) > 0 && !slices.Contains(names, s.Name):
@@ -119,8 +118,8 @@ func (c *client) streamsToExport(ctx context.Context, names []string) (streams, 
 // modulesToExport returns the active versions of the modules that were pushed; with
 // used, only of those that the streams use.
 func (c *client) modulesToExport(ctx context.Context, streams []api.Stream, used bool) ([]graphmill.Module, error) {
-	var all api.Modules
-	if err := c.call(ctx, http.MethodGet, apiPath("modules"), nil, &all); err != nil {
+	all, err := c.modules(ctx)
+	if err != nil {
 		return nil, err
 	}
 	use := map[string]bool{}
@@ -129,7 +128,7 @@ func (c *client) modulesToExport(ctx context.Context, streams []api.Stream, used
 			use[ref.Module] = true
 		}
 	}
-	return slices.DeleteFunc(all.Modules, func(m graphmill.Module) bool { return m.ReadOnly || used && !use[m.Name] }), nil
+	return slices.DeleteFunc(all, func(m graphmill.Module) bool { return m.ReadOnly || used && !use[m.Name] }), nil
 }
 
 // saveModule downloads a module into a folder. The file is there whole or not at

@@ -51,17 +51,17 @@ func (a *app) moduleListCommand(c *client) *cobra.Command {
 	}
 	out := a.outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var modules api.Modules
-		if err := c.call(cmd.Context(), http.MethodGet, apiPath("modules"), nil, &modules); err != nil {
+		modules, err := c.modules(cmd.Context())
+		if err != nil {
 			return err
 		}
-		return out.print(modules.Modules, func(w io.Writer) error {
-			if len(modules.Modules) == 0 {
+		return out.print(modules, func(w io.Writer) error {
+			if len(modules) == 0 {
 				fmt.Fprintln(w, "no modules; push one: graphmill module push NAME FILE")
 				return nil
 			}
 			t := newTable(w, "name", "version", "size", "pushed", "transformations")
-			for _, m := range modules.Modules {
+			for _, m := range modules {
 				version := fmt.Sprint(m.Version)
 				if m.ReadOnly {
 					version = "ready"

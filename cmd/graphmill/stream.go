@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"github.com/graphmill/graphmill/api"
 )
 
 func (a *app) streamCommand() *cobra.Command {
@@ -54,17 +52,17 @@ func (a *app) streamListCommand(c *client) *cobra.Command {
 	}
 	out := a.outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		var streams api.Streams
-		if err := c.call(cmd.Context(), http.MethodGet, apiPath("streams"), nil, &streams); err != nil {
+		streams, err := c.streams(cmd.Context())
+		if err != nil {
 			return err
 		}
-		return out.print(streams.Streams, func(w io.Writer) error {
-			if len(streams.Streams) == 0 {
+		return out.print(streams, func(w io.Writer) error {
+			if len(streams) == 0 {
 				fmt.Fprintln(w, "no streams; create one: graphmill stream create NAME --topics TOPIC --transform MODULE.FUNCTION")
 				return nil
 			}
 			t := newTable(w, "name", "state", "topics", "transform", "reason")
-			for _, s := range streams.Streams {
+			for _, s := range streams {
 				reason := ""
 				if s.Reason != nil {
 					reason = s.Reason.Code + ": " + s.Reason.Text
