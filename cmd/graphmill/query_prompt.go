@@ -73,11 +73,14 @@ func (s *session) prompt(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("read what is typed: %w", err)
 		}
-		if begun == "" && s.command(line) {
-			if leaves(line) {
+		if begun == "" {
+			switch strings.ToLower(strings.Trim(strings.TrimSpace(line), ":;")) { // none of the statements
+			case "help", "?":
+				fmt.Fprint(s.app.out, promptHelp)
+				continue
+			case "exit", "quit":
 				return nil
 			}
-			continue
 		}
 		begun += line + "\n"
 		pieces := statement.Split(begun)
@@ -114,21 +117,6 @@ func (s *session) typed(ctx context.Context, text string, pieces []statement.Pie
 		return nil
 	}
 	return nil
-}
-
-// command carries out a word that is none of the statements.
-func (s *session) command(line string) bool {
-	word := strings.ToLower(strings.Trim(strings.TrimSpace(line), ":;"))
-	if word == "help" || word == "?" {
-		fmt.Fprint(s.app.out, promptHelp)
-		return true
-	}
-	return leaves(line)
-}
-
-func leaves(line string) bool {
-	word := strings.ToLower(strings.Trim(strings.TrimSpace(line), ":;"))
-	return word == "exit" || word == "quit"
 }
 
 // maxRemembered is how long a line of the history may be, in bytes.
