@@ -36,10 +36,8 @@ func engineName(ctx context.Context, dir string) (name string, err error) {
 	if err := e.close(ctx); err != nil {
 		return "", err
 	}
-	err = filepath.WalkDir(probe, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			name, err = filepath.Rel(probe, path)
-		}
+	err = walkFiles(probe, func(path string, _ fs.DirEntry) (err error) {
+		name, err = filepath.Rel(probe, path)
 		return err
 	})
 	if err == nil && name == "" {
