@@ -49,9 +49,7 @@ var busy = map[string]func(w *world, s *server.Server){
 		w.awaitLog(greeting, 1)
 	},
 	"committing without end": func(w *world, s *server.Server) {
-		w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply {
-			return boltserver.Reply{Wait: make(chan struct{})}
-		}})
+		w.bolt.SetHooks(onCommit(boltserver.Reply{Wait: make(chan struct{})}))
 		w.start(s)
 		w.produce("a")
 		w.awaitExecuting(s)

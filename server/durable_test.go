@@ -59,7 +59,7 @@ func TestAKillInTheMiddleOfALimitedStartOrAChange(t *testing.T) {
 	t.Run("a limited START is not gone on with", func(t *testing.T) {
 		w, s := limited(t)
 		held := make(chan struct{})
-		w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: held} }})
+		w.bolt.SetHooks(onCommit(boltserver.Reply{Wait: held}))
 		w.produce("a", "b", "c", "d")
 		_, errs := startLimited(t.Context(), s, server.StartRequest{BatchLimit: 2, Timeout: patience})
 		w.awaitExecuting(s)
@@ -186,7 +186,7 @@ func TestAFullDisk(t *testing.T) {
 	t.Run("a failure is told although it cannot be stored", func(t *testing.T) {
 		w := newLoneWorld(t, 1, boltserver.Options{})
 		held := make(chan struct{})
-		w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: held} }})
+		w.bolt.SetHooks(onCommit(boltserver.Reply{Wait: held}))
 		s := w.open(nil)
 		w.push(s)
 		w.create(s, func(spec *graphmill.StreamSpec) { spec.BatchSize = 1 })

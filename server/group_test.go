@@ -104,7 +104,7 @@ func twoOwners(t *testing.T, hooks boltserver.Hooks) (w *world, one, two *server
 
 func TestARevocationWaitsForTheTransactionUnderWay(t *testing.T) {
 	held := make(chan struct{})
-	w, one, two := twoOwners(t, boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: held} }})
+	w, one, two := twoOwners(t, onCommit(boltserver.Reply{Wait: held}))
 	w.awaitLog("partitions revoked", 1)
 	require.Empty(t, w.status(two).Partitions, "not before the transaction has ended")
 	close(held)

@@ -36,6 +36,14 @@ func (w *world) pushAs(s *server.Server, name string, bytes []byte) server.PushR
 	return r
 }
 
+// pushUnused uploads a further version of the module of the stream, which is not
+// active.
+func (w *world) pushUnused(s *server.Server, bytes []byte) {
+	w.t.Helper()
+	_, err := s.PushModule(w.t.Context(), server.PushRequest{Name: "obedient", ContentType: server.ContentTypeWasm, Bytes: bytes, NoActivate: true})
+	require.NoError(w.t, err)
+}
+
 func TestABatchThatWouldBeDroppedIsNotWaitedFor(t *testing.T) {
 	// The transformation is in the middle of a batch and will be for ten minutes.
 	for name, end := range map[string]func(*server.Server) error{

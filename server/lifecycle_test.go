@@ -72,7 +72,7 @@ func waitingForTopic(t *testing.T) (*world, *server.Server, <-chan error) {
 func hanging(t *testing.T, change func(*server.Config)) (w *world, s *server.Server, release func()) {
 	w = newWorld(t, 1, boltserver.Options{})
 	held := make(chan struct{})
-	w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: held} }})
+	w.bolt.SetHooks(onCommit(boltserver.Reply{Wait: held}))
 	s = w.open(change)
 	w.push(s)
 	w.create(s, func(spec *graphmill.StreamSpec) { spec.BatchSize = 2 })
@@ -231,9 +231,7 @@ func TestAStreamThatFailsIsNeverSeenStopped(t *testing.T) {
 func TestAFailureWhileTheStreamStops(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	held := make(chan struct{})
-	w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply {
-		return boltserver.Reply{Wait: held, Failure: &boltserver.Failure{Code: "Neo.ClientError.Schema.ConstraintValidationFailed", Message: "no"}}
-	}})
+	w.bolt.SetHooks(onCommit(boltserver.Reply{Wait: held, Failure: &boltserver.Failure{Code: "Neo.ClientError.Schema.ConstraintValidationFailed", Message: "no"}}))
 	s := w.open(nil)
 	w.push(s)
 	w.create(s, nil)

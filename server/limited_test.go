@@ -81,7 +81,7 @@ func TestALimitedStartWhoseTimeIsOverTellsWhatWasCommitted(t *testing.T) {
 func TestALimitedStartWhoseClientHasGoneEndsAfterTheBatchUnderWay(t *testing.T) {
 	w, s := limited(t)
 	held := make(chan struct{})
-	w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: held} }})
+	w.bolt.SetHooks(onCommit(boltserver.Reply{Wait: held}))
 	w.produce("a", "b", "c", "d", "e")
 	ctx, leave := context.WithCancel(t.Context())
 	results, errs := startLimited(ctx, s, server.StartRequest{BatchLimit: 10, Timeout: time.Hour})

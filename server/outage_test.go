@@ -59,7 +59,7 @@ func TestStopDoesNotSitOutABrokerThatTakesNoAcknowledgement(t *testing.T) {
 func TestStopAcknowledgesAlthoughATopicIsAbsent(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	held := make(chan struct{})
-	w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: held} }})
+	w.bolt.SetHooks(onCommit(boltserver.Reply{Wait: held}))
 	s := w.open(nil)
 	w.push(s)
 	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic", "absent"}, Transform: "obedient", StartFrom: graphmill.StartEarliest, BatchIntervalMS: 20}

@@ -65,9 +65,7 @@ func (w *world) watchStates(s *server.Server) (wait func()) {
 func TestWhatAStoppingStreamMeetsIsNotToldAsItsState(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	held := make(chan struct{})
-	w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply {
-		return boltserver.Reply{Wait: held, Failure: &boltserver.Failure{Code: "Neo.TransientError.General.DatabaseUnavailable", Message: "stopping"}}
-	}})
+	w.bolt.SetHooks(onCommit(boltserver.Reply{Wait: held, Failure: &boltserver.Failure{Code: "Neo.TransientError.General.DatabaseUnavailable", Message: "stopping"}}))
 	s := w.open(nil)
 	w.push(s)
 	w.create(s, nil)

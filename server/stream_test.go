@@ -23,7 +23,7 @@ func TestMessagesBecomeOneTransactionAndAreAcknowledgedAfterIt(t *testing.T) {
 	w.produce("a", "b", "c")
 
 	release := make(chan struct{})
-	w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: release} }})
+	w.bolt.SetHooks(onCommit(boltserver.Reply{Wait: release}))
 	w.start(s)
 	w.awaitExecuting(s)
 	require.EqualValues(t, 0, w.committed(), "nothing is acknowledged before its COMMIT; the start position is settled")
@@ -260,7 +260,7 @@ func TestNothingProducedAfterStartIsMissed(t *testing.T) {
 func TestStopFinishesTheBatchesUnderWay(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	release := make(chan struct{})
-	w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: release} }})
+	w.bolt.SetHooks(onCommit(boltserver.Reply{Wait: release}))
 	s := w.open(nil)
 	w.push(s)
 	w.create(s, func(spec *graphmill.StreamSpec) { spec.BatchSize = 2 })

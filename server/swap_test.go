@@ -197,7 +197,7 @@ func TestCase30NewVersionsUnderLoad(t *testing.T) {
 func TestABatchThatWaitsForItsTurnIsTransformedAnewByTheNewVersion(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
 	held := make(chan struct{})
-	w.bolt.SetHooks(boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return boltserver.Reply{Wait: held} }})
+	w.bolt.SetHooks(onCommit(boltserver.Reply{Wait: held}))
 	s := w.open(nil)
 	w.pushAs(s, "obedient", vigilantVersion(1))
 	w.create(s, func(spec *graphmill.StreamSpec) { spec.BatchSize = 2 })
@@ -219,8 +219,7 @@ func TestCase30RollbackUnderLoad(t *testing.T) {
 	s := w.open(nil)
 	w.pushAs(s, "obedient", vigilantVersion(1))
 	w.pushAs(s, "obedient", vigilantVersion(2))
-	_, err := s.PushModule(t.Context(), server.PushRequest{Name: "obedient", ContentType: server.ContentTypeWasm, Bytes: vigilantVersion(3), NoActivate: true})
-	require.NoError(t, err)
+	w.pushUnused(s, vigilantVersion(3))
 	w.create(s, small)
 	w.start(s)
 	load := w.traffic()
@@ -234,7 +233,7 @@ func TestCase30RollbackUnderLoad(t *testing.T) {
 		require.Equal(t, step.want, w.awaitExecuted(load.send(1)).version)
 		require.Equal(t, step.want, w.status(s).Module.Version)
 	}
-	_, err = s.RollbackModule(t.Context(), "obedient", 4)
+	_, err := s.RollbackModule(t.Context(), "obedient", 4)
 	require.Contains(t, requireCode(t, err, "version_not_found").Next, "3, 2, 1")
 	_, err = s.RollbackModule(t.Context(), "obedient", -1)
 	requireCode(t, err, "invalid")

@@ -206,6 +206,11 @@ func onStore(f func() boltserver.Reply) boltserver.Hooks {
 	}}
 }
 
+// onCommit makes hooks that answer every COMMIT so.
+func onCommit(r boltserver.Reply) boltserver.Hooks {
+	return boltserver.Hooks{OnCommit: func(boltserver.Transaction) boltserver.Reply { return r }}
+}
+
 // committed returns the group's offset of partition 0; -1: none.
 func (w *world) committed() int64 {
 	w.t.Helper()

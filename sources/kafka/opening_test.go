@@ -33,6 +33,19 @@ func (b *broker) idle(cfg kafka.Config, partitions int) *kgo.Client {
 	return cl
 }
 
+// beforeAnswer does something before the broker answers the next request of a kind.
+func (b *broker) beforeAnswer(key kmsg.Key, do func()) {
+	met := false
+	b.fake.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) {
+		if met { // a sleeping control is handed the next request, too
+			return nil, nil, false
+		}
+		met = true
+		b.fake.SleepControl(do)
+		return nil, nil, false
+	})
+}
+
 // Open's answer is about all that the stream reads, and not only about what this
 // member has of it.
 func TestOpenWaitsForTheOtherMembersToSettle(t *testing.T) {
@@ -91,34 +104,26 @@ func TestPositionThatAnotherMemberHasSettledMeanwhileCounts(t *testing.T) {
 	td, err := b.adm.ListTopics(t.Context(), topic)
 	require.NoError(t, err)
 	cfg := b.config(topic)
-	met := false
-	b.fake.ControlKey(int16(kmsg.ListOffsets), func(kmsg.Request) (kmsg.Response, error, bool) {
-		if met { // a sleeping control is handed the next request, too
-			return nil, nil, false
+	b.beforeAnswer(kmsg.ListOffsets, func() {
+		// Any member may; this takes the name of the one that there is.
+		group := b.fake.GroupInfo(cfg.Group)
+		req := kmsg.NewPtrOffsetCommitRequest()
+		req.Group, req.Generation, req.MemberID = cfg.Group, group.Epoch, group.Members[0].MemberID
+		part := kmsg.NewOffsetCommitRequestTopicPartition()
+		part.Metadata = kmsg.StringPtr(fmt.Sprintf("gm1:%x:1", [16]byte(td[topic].ID)))
+		asked := kmsg.NewOffsetCommitRequestTopic()
+		asked.Topic, asked.TopicID = topic, td[topic].ID
+		asked.Partitions = append(asked.Partitions, part)
+		req.Topics = append(req.Topics, asked)
+		resp, err := req.RequestWith(t.Context(), b.cl)
+		if err != nil {
+			t.Error(err)
+		} else if err := kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode); err != nil {
+			t.Error(err)
 		}
-		met = true
-		b.fake.SleepControl(func() {
-			// Any member may; this takes the name of the one that there is.
-			group := b.fake.GroupInfo(cfg.Group)
-			req := kmsg.NewPtrOffsetCommitRequest()
-			req.Group, req.Generation, req.MemberID = cfg.Group, group.Epoch, group.Members[0].MemberID
-			part := kmsg.NewOffsetCommitRequestTopicPartition()
-			part.Metadata = kmsg.StringPtr(fmt.Sprintf("gm1:%x:1", [16]byte(td[topic].ID)))
-			asked := kmsg.NewOffsetCommitRequestTopic()
-			asked.Topic, asked.TopicID = topic, td[topic].ID
-			asked.Partitions = append(asked.Partitions, part)
-			req.Topics = append(req.Topics, asked)
-			resp, err := req.RequestWith(t.Context(), b.cl)
-			if err != nil {
-				t.Error(err)
-			} else if err := kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode); err != nil {
-				t.Error(err)
-			}
-			if err := b.cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte("meanwhile")}).FirstErr(); err != nil {
-				t.Error(err)
-			}
-		})
-		return nil, nil, false
+		if err := b.cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Value: []byte("meanwhile")}).FirstErr(); err != nil {
+			t.Error(err)
+		}
 	})
 	s, _ := b.open(cfg)
 	b.produce(topic, 0, "after")
@@ -146,18 +151,10 @@ func TestPartitionThatIsAddedWhileTheGroupFormsIsReadFromOpenOn(t *testing.T) {
 	b := newFake(t)
 	topic := b.topic(1)
 	cfg := b.config(topic)
-	met := false
-	b.fake.ControlKey(int16(kmsg.OffsetFetch), func(kmsg.Request) (kmsg.Response, error, bool) {
-		if met {
-			return nil, nil, false
+	b.beforeAnswer(kmsg.OffsetFetch, func() {
+		if _, err := b.adm.CreatePartitions(t.Context(), 1, topic); err != nil {
+			t.Error(err)
 		}
-		met = true
-		b.fake.SleepControl(func() {
-			if _, err := b.adm.CreatePartitions(t.Context(), 1, topic); err != nil {
-				t.Error(err)
-			}
-		})
-		return nil, nil, false
 	})
 	s, _ := b.open(cfg)
 	b.connect()
