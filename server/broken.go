@@ -80,17 +80,15 @@ func lockedReason(name string, locked *catalog.Locked) *graphmill.Reason {
 
 // lockedError is the answer to commands that need the secrets.
 func lockedError(name string, locked *catalog.Locked) *graphmill.Error {
-	e := &graphmill.Error{Kind: graphmill.KindConflict, Code: codeLocked, Err: locked.Err,
-		Text: fmt.Sprintf("%s of stream %q cannot be opened", firstOf(locked.Settings, ", ", func(s string) string { return s }), name),
-		Next: nextOf(locked.Err)}
-	sets := make([]string, len(locked.Settings))
-	for i, setting := range locked.Settings {
+	next := "to set again what cannot be opened: graphmill stream edit " + name + " " + firstOf(locked.Settings, " ", func(setting string) string {
 		field, entry, _ := strings.Cut(setting, ".")
-		sets[i] = fmt.Sprintf("--%s %s=...", strings.TrimSuffix(field, "s"), entry)
+		return fmt.Sprintf("--%s %s=...", strings.TrimSuffix(field, "s"), entry)
+	})
+	if first := nextOf(locked.Err); first != "" {
+		next = first + "; " + next
 	}
-	e.Next += "; to set again what cannot be opened: graphmill stream edit " + name + " " + firstOf(sets, " ", func(s string) string { return s })
-	e.Next = strings.TrimPrefix(e.Next, "; ")
-	return e
+	return &graphmill.Error{Kind: graphmill.KindConflict, Code: codeLocked, Err: locked.Err, Next: next,
+		Text: fmt.Sprintf("%s of stream %q cannot be opened", firstOf(locked.Settings, ", ", func(setting string) string { return setting }), name)}
 }
 
 // stillLocked returns those of a stream's locked secrets that another definition
