@@ -42,15 +42,19 @@ func (w *world) storm(t *testing.T, times int, texts ...string) map[string][]map
 	return answers
 }
 
-// codes counts answers by their code; done: without an error.
+// codeOf is the code of an answer; done: it is no error.
+func codeOf(answer map[string]any) any {
+	if answer["http"] == http.StatusOK {
+		return "done"
+	}
+	return answer["code"]
+}
+
+// codes counts answers by their code.
 func codes(answers []map[string]any) map[any]int {
 	counted := map[any]int{}
 	for _, a := range answers {
-		code := a["code"]
-		if a["http"] == http.StatusOK {
-			code = "done"
-		}
-		counted[code]++
+		counted[codeOf(a)]++
 	}
 	return counted
 }
@@ -104,11 +108,7 @@ func TestStatementsInAStorm(t *testing.T) {
 	for range 3 {
 		for text, answers := range w.storm(t, 3, texts...) {
 			for _, a := range answers {
-				code := a["code"]
-				if a["http"] == http.StatusOK {
-					code = "done"
-				}
-				require.Contains(t, allowed[text], code, "%s: %v", text, a)
+				require.Contains(t, allowed[text], codeOf(a), "%s: %v", text, a)
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func TestTheServerEndsWhileAStreamIsChecked(t *testing.T) {
 // Large and hostile requests are answered soon, with little.
 func TestHostileQueries(t *testing.T) {
 	w := withStream(t)
-	var log lockedText
+	var log syncBuffer
 	base := serve(t, w.engine, api.Config{Logger: logTo(&log)})
 	items := strings.TrimSuffix(strings.Repeat(`"a:1",`, 260_000), ",")
 	for what, body := range map[string]string{
@@ -214,22 +214,4 @@ func entries(n int) string {
 		fmt.Fprintf(&b, `"k%d":"v"`, i)
 	}
 	return b.String()
-}
-
-// lockedText is a text that several goroutines write.
-type lockedText struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -43,9 +43,9 @@ func TestCommandsDuringACheckThatWantsTheStreamAlone(t *testing.T) {
 	require.Eventually(t, busy, patience, time.Millisecond)
 
 	_, err := s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 1, AtOnce: true})
-	require.Equal(t, "already_running", codeOf(err))
+	requireCode(t, err, "already_running")
 	_, err = s.CheckStream(t.Context(), "s", alone)
-	require.Equal(t, "already_running", codeOf(err))
+	requireCode(t, err, "already_running")
 
 	stopped, started := make(chan error, 1), make(chan error, 1)
 	go func() {
@@ -57,17 +57,17 @@ func TestCommandsDuringACheckThatWantsTheStreamAlone(t *testing.T) {
 	ordinary := alone
 	ordinary.Alone, ordinary.Timeout = false, 100*time.Millisecond
 	_, err = s.CheckStream(t.Context(), "s", ordinary)
-	require.Equal(t, "check_timeout", codeOf(err), "an ordinary check disturbs nobody and is disturbed by nobody")
+	requireCode(t, err, "check_timeout") // an ordinary check disturbs nobody and is disturbed by nobody
 	require.Empty(t, stopped, "STOP waits")
 
 	w.produce("a")
 	require.NoError(t, <-checked)
-	require.Equal(t, "already_stopped", codeOf(<-stopped))
+	requireCode(t, <-stopped, "already_stopped")
 	require.NoError(t, <-started)
 	require.Eventually(t, func() bool { return len(w.applied()) == 1 }, patience, time.Millisecond)
 
 	_, err = s.CheckStream(t.Context(), "s", alone)
-	require.Equal(t, "already_running", codeOf(err), "a stream that runs is not checked alone")
+	requireCode(t, err, "already_running") // a stream that runs is not checked alone
 	_, err = s.StopStream(t.Context(), "s")
 	require.NoError(t, err)
 	info, err := s.Stream(t.Context(), "s")
@@ -145,7 +145,7 @@ func TestACheckOfAllBatches(t *testing.T) {
 	require.Len(t, batches, 1)
 	request.All = true
 	_, err = s.CheckStream(t.Context(), "s", request)
-	require.Equal(t, "check_timeout", codeOf(err))
+	requireCode(t, err, "check_timeout")
 	require.ErrorContains(t, err, "1 of 2 batches")
 
 	large := strings.Repeat("x", 900<<10)
@@ -154,7 +154,7 @@ func TestACheckOfAllBatches(t *testing.T) {
 	}
 	request.BatchLimit, request.Timeout = 100, patience
 	_, err = s.CheckStream(t.Context(), "s", request)
-	require.Equal(t, "check_too_large", codeOf(err))
+	requireCode(t, err, "check_too_large")
 	require.Equal(t, graphmill.KindTooLarge, graphmill.KindOf(err))
 	request.All = false
 	batches, err = s.CheckStream(t.Context(), "s", request)
@@ -182,5 +182,5 @@ func TestAStopOfAFailedStream(t *testing.T) {
 	require.Equal(t, graphmill.StateStopped, info.Desired)
 	require.Equal(t, graphmill.StateStopped, info.State)
 	_, err = s.StopStream(t.Context(), "s")
-	require.Equal(t, "already_stopped", codeOf(err))
+	requireCode(t, err, "already_stopped")
 }

@@ -41,7 +41,6 @@ func TestACommitThatIsGivenUpIsToldAsUnknown(t *testing.T) {
 			w.produce("a")
 			w.start(s)
 			<-committing
-			metrics := s.Metrics()
 			promptly(t, name, func() { require.NoError(t, end(s)) })
 
 			require.Len(t, w.log.with("a commit may have been done; the batch was given up"), 1)
@@ -51,13 +50,8 @@ func TestACommitThatIsGivenUpIsToldAsUnknown(t *testing.T) {
 				require.True(t, ok, "it is an event, too")
 				told = strings.Contains(e.Text, "a commit may have been done")
 			}
-			families, err := metrics.Gather()
-			require.NoError(t, err)
-			for _, f := range families {
-				if f.GetName() == "graphmill_unknown_commits_total" {
-					require.EqualValues(t, 1, f.GetMetric()[0].GetCounter().GetValue())
-				}
-			}
+			counted, _ := value(scrape(t, s), "graphmill_unknown_commits_total", "stream=s")
+			require.EqualValues(t, 1, counted)
 			if name == "STOP" {
 				require.EqualValues(t, 1, w.status(s).Counters.UnknownCommits)
 			}

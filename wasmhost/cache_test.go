@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +51,7 @@ func compiles(t *testing.T, h *wasmhost.Host, dir string, modules ...int) (missi
 		m, err := h.Load(t.Context(), numbered(n))
 		require.NoError(t, err)
 		for _, name := range entriesOf(t, dir) {
-			if !strings.Contains(strings.Join(before, " "), name) {
+			if !slices.Contains(before, name) {
 				missing++
 			}
 		}
