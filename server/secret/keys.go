@@ -70,14 +70,15 @@ func IsSealed(value string) bool { return strings.HasPrefix(value, Prefix) }
 // no usable key.
 func (k *Keys) Seal(plain, about string, first func() bool) (string, error) {
 	keys, err := k.load()
-	if err != nil && k.mayBeMade() && first() {
-		if err := makeKeyFile(k.path); err != nil {
-			return "", fmt.Errorf("make the key file %s: %w", k.path, err)
-		}
-		keys, err = k.load()
-	}
 	if err != nil {
-		return "", err
+		if k.mayBeMade() && first() {
+			if err := makeKeyFile(k.path); err != nil {
+				return "", fmt.Errorf("make the key file %s: %w", k.path, err)
+			}
+		}
+		if keys, err = k.load(); err != nil { // it may have been made by others since the first look, too
+			return "", err
+		}
 	}
 	key := keys[0]
 	nonce := make([]byte, key.aead.NonceSize(), key.aead.NonceSize()+len(plain)+key.aead.Overhead())

@@ -126,6 +126,19 @@ func TestAKeyFileIsMadeWithTheFirstSecretAndForItsOwnerOnly(t *testing.T) {
 	require.Len(t, left, 1, "no temporary files")
 }
 
+func TestAKeyThatAnotherProcessMakesMeanwhileIsUsed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret.key")
+	sealed, err := secret.NewKeys(path, true).Seal("pl4nted", "here", func() bool {
+		_, err := secret.NewKeys(path, true).Seal("the first", "there", always)
+		require.NoError(t, err)
+		return false // something is sealed by now
+	})
+	require.NoError(t, err)
+	opened, err := secret.NewKeys(path, false).Open(sealed, "here")
+	require.NoError(t, err)
+	require.Equal(t, "pl4nted", opened)
+}
+
 func TestALostKeyIsNotReplacedByAnother(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret.key")
 	sealed, err := secret.NewKeys(path, true).Seal("pl4nted", "here", always)
