@@ -219,10 +219,12 @@ func TestRevokedPartitionMayBeAcknowledgedUntilRevokedReturns(t *testing.T) {
 	require.Equal(t, map[string]int{"late": 1}, two.seen(), "the other member goes on exactly there")
 
 	// From now on the partition is somebody else's.
+	committed := func() int64 { return b.commits(cfg.Group, topic)[r.tps[0].Partition].At }
+	require.Eventually(t, func() bool { return committed() == 2 }, 20*time.Second, 20*time.Millisecond, "by the other member")
 	gone := at[r.tps[0]]
 	gone.Offset = 1000
 	require.NoError(t, s.Acknowledge(t.Context(), []graphmill.Position{gone}))
-	require.EqualValues(t, 2, b.commits(cfg.Group, topic)[r.tps[0].Partition].At)
+	require.EqualValues(t, 2, committed())
 }
 
 func TestMemberThatTheGroupHasForgottenLosesItsPartitions(t *testing.T) {
