@@ -38,8 +38,11 @@ func (s *Source) awaitGroup(ctx context.Context) error {
 		if err == nil && sure && len(open) == 0 {
 			return nil
 		}
-		if err == nil && len(open) > 0 && time.Since(began) > othersTimeout {
-			err = s.settleForOthers(ctx, open)
+		if err == nil && len(open) > 0 {
+			s.cl.ForceMetadataRefresh() // a partition may be new to the client, which looks now and then only
+			if time.Since(began) > othersTimeout {
+				err = s.settleForOthers(ctx, open)
+			}
 		}
 		if err != nil && ctx.Err() == nil {
 			f := s.links.fault("settle the positions of the group", err)
