@@ -340,6 +340,16 @@ func TestSyntaxErrors(t *testing.T) {
 	}
 }
 
+func TestABriefErrorTellsThePlaceAndWhatIsFound(t *testing.T) {
+	_, err := statement.ParseBriefly("DROP STREAMS x", nil)
+	require.EqualError(t, err, `found "STREAMS", which does not fit there (line 1, column 6)`)
+	_, err = statement.ParseBriefly("START STREAM s TIMEOUT 1", nil)
+	require.ErrorContains(t, err, "Parameter TIMEOUT can only be defined if BATCH_LIMIT is defined")
+	s, err := statement.ParseBriefly("DROP STREAM s;", nil)
+	require.NoError(t, err)
+	require.Equal(t, &statement.Drop{Name: "s"}, s)
+}
+
 // Statements that cannot be executed, in Memgraph's words where it has some.
 func TestSemanticErrors(t *testing.T) {
 	const create = "CREATE KAFKA STREAM s TOPICS t TRANSFORM m.f "

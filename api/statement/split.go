@@ -1,6 +1,8 @@
 package statement
 
 import (
+	"iter"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/participle/v2/lexer"
@@ -14,32 +16,39 @@ type Piece struct {
 	Ended  bool   // by a ';': what is not ended may go on in a next line
 }
 
-// Split cuts a text into its statements at each ';' that stands neither in a
-// string, a name in backticks nor a comment. Pieces of nothing but white space and
-// comments are left out.
-func Split(text string) []Piece {
-	whole := Piece{Text: text, Line: 1, Column: 1}
-	l, err := tokens.LexString("", text)
-	if err != nil {
-		return []Piece{whole}
+// Split cuts a text into its statements, as Pieces does.
+func Split(text string) []Piece { return slices.Collect(Pieces(text)) }
+
+// Pieces are the statements of a text, which is cut at each ';' that stands neither
+// in a string, a name in backticks nor a comment. Pieces of nothing but white space
+// and comments are left out.
+func Pieces(text string) iter.Seq[Piece] {
+	return func(yield func(Piece) bool) {
+		l, err := tokens.LexString("", text)
+		if err != nil { // never: what is no token is Other
+			yield(Piece{Text: text, Line: 1, Column: 1})
+			return
+		}
+		split(l, text, yield)
 	}
+}
+
+func split(l lexer.Lexer, text string, yield func(Piece) bool) {
 	var (
-		pieces []Piece
-		first  *lexer.Token
-		end    int // of the last token of the piece
+		first *lexer.Token
+		end   int // of the last token of the piece
 	)
 	for {
 		t, err := l.Next()
-		if err != nil {
-			return []Piece{whole}
+		if err != nil { // never, as above
+			yield(Piece{Text: text, Line: 1, Column: 1})
+			return
 		}
 		switch {
 		case t.EOF() || t.Value == ";":
-			if first != nil {
-				pieces = append(pieces, Piece{Text: text[first.Pos.Offset:end], Line: first.Pos.Line, Column: first.Pos.Column, Ended: !t.EOF()})
-			}
-			if t.EOF() {
-				return pieces
+			more := first == nil || yield(Piece{Text: text[first.Pos.Offset:end], Line: first.Pos.Line, Column: first.Pos.Column, Ended: !t.EOF()})
+			if t.EOF() || !more {
+				return
 			}
 			first = nil
 		case t.Type == spaceToken || t.Type == commentToken:

@@ -118,7 +118,7 @@ func (p *applying) run(ctx context.Context, d *definitions) error {
 // tellBroken tells what cannot be applied, and counts it.
 func (p *applying) tellBroken(d *definitions) {
 	for _, b := range d.broken {
-		item := &appliedItem{Kind: "file", Action: actionFail}
+		item := &appliedItem{Kind: "file", Action: actionFail, Count: b.count}
 		for _, err := range b.errs {
 			p.failed(item, err)
 			if placed, ok := errors.AsType[*definitionError](err); ok && item.Place == "" {

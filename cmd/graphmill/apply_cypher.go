@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -10,17 +11,21 @@ import (
 
 // readCypher reads the CREATE statements of a file, and START STREAM behind them
 // as the state that the stream is to have.
-func (f *definitionFile) readCypher(text string) {
-	pieces := statement.Split(text)
-	if len(pieces) == 0 {
-		f.d.breaks(place{file: f.shown}, "", errors.New("no statement is in it"))
-		return
-	}
+func (f *definitionFile) readCypher(ctx context.Context, text string) {
 	created := map[string]*wantedStream{}
 	broken := false // a statement, which may be what creates a stream that is started
-	for _, p := range pieces {
+	empty := true
+	for p := range statement.Pieces(text) {
+		if ctx.Err() != nil {
+			return
+		}
+		empty = false
 		at := place{f.shown, p.Line}
-		s, err := statement.Parse(p.Text, nil)
+		parse := statement.Parse
+		if f.d.toldEnough(f.shown) {
+			parse = statement.ParseBriefly
+		}
+		s, err := parse(p.Text, nil)
 		if err != nil {
 			f.breakStatement(p, err)
 			broken = true
@@ -49,6 +54,9 @@ func (f *definitionFile) readCypher(text string) {
 		default:
 			f.d.breaks(at, statementName(s), notTaken())
 		}
+	}
+	if empty {
+		f.d.breaks(place{file: f.shown}, "", errors.New("no statement is in it"))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/graphmill/graphmill"
 )
@@ -15,6 +16,9 @@ type definitions struct {
 	modules []*wantedModule
 	broken  []*brokenDefinition
 	roots   []*os.Root // the folders that module files are read from; closed by close
+
+	told map[string]int               // errors that are told of each file
+	more map[string]*brokenDefinition // what stands for those that are not
 
 	listed bool // there is a list of streams, even an empty one, or a statement
 
@@ -50,6 +54,7 @@ type wantedStream struct {
 	spec  graphmill.StreamSpec // without the defaults
 	state graphmill.State      // running, stopped; empty: as it is
 	lines map[string]int       // where options stand, entries of maps as settings.NAME
+	twice bool                 // defined elsewhere, too
 }
 
 // at is where a field that an error names is written.
@@ -69,6 +74,8 @@ type wantedModule struct {
 
 	root *os.Root // that file lies below
 	file string   // in root; empty: only the SHA-256 is known
+
+	twice bool // defined elsewhere, too
 }
 
 // brokenDefinition is a file, or a definition in one, that cannot be applied. The
@@ -76,6 +83,7 @@ type wantedModule struct {
 type brokenDefinition struct {
 	about string // "stream ratings"; empty: a file as a whole
 	errs  []error
+	count int // of definitions that it stands for; 0: one
 }
 
 // definitionError says what is wrong at a place of the files.
@@ -97,7 +105,7 @@ func (e *definitionError) Error() string {
 func (e *definitionError) Unwrap() error { return e.err }
 
 func newDefinitions() *definitions {
-	return &definitions{streamsNamed: map[string]*wantedStream{}, modulesNamed: map[string]*wantedModule{},
+	return &definitions{told: map[string]int{}, more: map[string]*brokenDefinition{}, streamsNamed: map[string]*wantedStream{}, modulesNamed: map[string]*wantedModule{},
 		moduleFiles: map[moduleFile]bool{}, unread: map[*os.Root]bool{}}
 }
 
@@ -107,11 +115,16 @@ func (d *definitions) close() {
 	}
 }
 
-// maxTold bounds what is told of one definition.
+// maxTold bounds what is told of one definition, and of one file: behind so many
+// errors, definitions are counted.
 const maxTold = 20
 
 // breaks notes what cannot be applied.
 func (d *definitions) breaks(at place, about string, errs ...error) {
+	if d.toldEnough(at.file) {
+		d.breaksUntold(at.file)
+		return
+	}
 	if more := len(errs) - maxTold; more > 0 {
 		errs = append(errs[:maxTold:maxTold], fmt.Errorf("and %s", count(more, "thing more is wrong", "things more are wrong")))
 	}
@@ -125,6 +138,23 @@ func (d *definitions) breaks(at place, about string, errs ...error) {
 		b.errs = append(b.errs, err)
 	}
 	d.broken = append(d.broken, b)
+	d.told[at.file] += len(b.errs)
+}
+
+// toldEnough says whether what else is wrong in a file is not told any more.
+func (d *definitions) toldEnough(file string) bool { return d.told[file] >= maxTold }
+
+// breaksUntold counts what cannot be applied.
+func (d *definitions) breaksUntold(file string) {
+	b := d.more[file]
+	if b == nil {
+		b = &brokenDefinition{}
+		d.more[file] = b
+		d.broken = append(d.broken, b)
+	}
+	b.count++
+	err := fmt.Errorf("and %s", count(b.count, "definition more is wrong", "definitions more are wrong"))
+	b.errs = []error{&definitionError{at: place{file: file}, err: err}}
 }
 
 // addStream takes a stream that has been read without an error. One that is
@@ -134,7 +164,7 @@ func (d *definitions) addStream(w *wantedStream) {
 	about := "stream " + w.spec.Name
 	if first := d.streamsNamed[w.spec.Name]; first != nil {
 		d.breaks(w.place, about, definedTwice(first.place))
-		d.streams = without(d.streams, first)
+		first.twice = true
 		return
 	}
 	d.streamsNamed[w.spec.Name] = w
@@ -150,7 +180,7 @@ func (d *definitions) addModule(w *wantedModule) {
 	about := "module " + w.name
 	if first := d.modulesNamed[w.name]; first != nil {
 		d.breaks(w.place, about, definedTwice(first.place))
-		d.modules = without(d.modules, first)
+		first.twice = true
 		return
 	}
 	d.modulesNamed[w.name] = w
@@ -167,14 +197,10 @@ func definedTwice(first place) error {
 	return e
 }
 
-func without[T comparable](all []T, one T) []T {
-	var left []T
-	for _, x := range all {
-		if x != one {
-			left = append(left, x)
-		}
-	}
-	return left
+// leaveTwice leaves out what is defined twice. It is called when all is read.
+func (d *definitions) leaveTwice() {
+	d.streams = slices.DeleteFunc(d.streams, func(w *wantedStream) bool { return w.twice })
+	d.modules = slices.DeleteFunc(d.modules, func(w *wantedModule) bool { return w.twice })
 }
 
 // wrongEntry returns the field that an error of Validate names; of a map, the

@@ -35,15 +35,19 @@ func (a *app) readDefinitions(ctx context.Context, names []string) (*definitions
 		} else if info, statErr := os.Stat(name); statErr != nil {
 			err = cannotRead(name, statErr)
 		} else if info.IsDir() {
-			err = a.readFolder(d, name)
+			err = a.readFolder(ctx, d, name)
 		} else {
 			err = readNamedFile(ctx, d, name, info)
+		}
+		if ctx.Err() != nil { // then not all is read, and what is wrong may be told wrongly
+			err = ctx.Err()
 		}
 		if err != nil {
 			d.close()
 			return nil, err
 		}
 	}
+	d.leaveTwice()
 	return d, nil
 }
 
@@ -53,21 +57,21 @@ func (a *app) readStandardInput(ctx context.Context, d *definitions) error {
 		return err
 	}
 	f := &definitionFile{d: d, root: root, shown: "standard input"}
-	f.read(a.input(ctx), readEither)
-	return ctx.Err()
+	f.read(ctx, a.input(ctx), readEither)
+	return nil
 }
 
 // readEither reads YAML, or statements: these begin with CREATE or a comment, which no
 // YAML of definitions does.
-func readEither(f *definitionFile, text string) {
+func readEither(ctx context.Context, f *definitionFile, text string) {
 	begin := strings.ToUpper(strings.TrimLeftFunc(text, unicode.IsSpace))
 	for _, of := range []string{"CREATE ", "CREATE\n", "//", "/*"} {
 		if strings.HasPrefix(begin, of) {
-			f.readCypher(text)
+			f.readCypher(ctx, text)
 			return
 		}
 	}
-	f.readYAML(text)
+	f.readYAML(ctx, text)
 }
 
 // readNamedFile reads a file that the command line names itself: a link is
@@ -87,21 +91,21 @@ func readNamedFile(ctx context.Context, d *definitions, name string, info fs.Fil
 		return nil
 	}
 	if !info.Mode().IsRegular() {
-		f.read(pipe(ctx, name), kind)
-		return ctx.Err()
+		f.read(ctx, pipe(ctx, name), kind)
+		return nil
 	}
 	file, err := os.Open(name)
 	if err != nil {
 		return cannotRead(name, err)
 	}
 	defer func() { _ = file.Close() }()
-	f.read(file, kind)
+	f.read(ctx, file, kind)
 	return nil
 }
 
 // readFolder reads the files of a folder by their names. Nothing outside of the
 // folder is read, through links neither, and no folder in it.
-func (a *app) readFolder(d *definitions, name string) error {
+func (a *app) readFolder(ctx context.Context, d *definitions, name string) error {
 	root, err := d.open(name)
 	if err != nil {
 		return err
@@ -133,7 +137,7 @@ func (a *app) readFolder(d *definitions, name string) error {
 		case kind == nil:
 			modules = append(modules, f)
 		default:
-			f.readRegular(kind)
+			f.readRegular(ctx, kind)
 		}
 		found = true
 	}
@@ -170,16 +174,16 @@ type definitionFile struct {
 	shown string   // for people
 }
 
-// fileKind reads the definitions of one kind of file.
-type fileKind func(f *definitionFile, text string)
+// fileKind reads the definitions of one kind of file. It ends early with ctx.
+type fileKind func(ctx context.Context, f *definitionFile, text string)
 
 // kindOf returns how a file of definitions is read, nil where it is none.
 func kindOf(name string) fileKind {
 	switch filepath.Ext(name) {
 	case ".yaml", ".yml":
-		return (*definitionFile).readYAML
+		return func(ctx context.Context, f *definitionFile, text string) { f.readYAML(ctx, text) }
 	case cypherSuffix:
-		return (*definitionFile).readCypher
+		return func(ctx context.Context, f *definitionFile, text string) { f.readCypher(ctx, text) }
 	}
 	return nil
 }
@@ -191,17 +195,17 @@ func (f *definitionFile) addModule() {
 	f.d.addModule(&wantedModule{place: place{file: f.shown}, name: strings.TrimSuffix(f.name, wasmSuffix), root: f.root, file: f.name})
 }
 
-func (f *definitionFile) readRegular(kind fileKind) {
+func (f *definitionFile) readRegular(ctx context.Context, kind fileKind) {
 	file, err := f.root.Open(f.name)
 	if err != nil {
 		f.notRead(0, "", outside(err))
 		return
 	}
 	defer func() { _ = file.Close() }()
-	f.read(file, kind)
+	f.read(ctx, file, kind)
 }
 
-func (f *definitionFile) read(r io.Reader, kind fileKind) {
+func (f *definitionFile) read(ctx context.Context, r io.Reader, kind fileKind) {
 	text, err := io.ReadAll(io.LimitReader(r, maxDefinitionBytes+1))
 	switch {
 	case err != nil:
@@ -214,7 +218,7 @@ func (f *definitionFile) read(r io.Reader, kind fileKind) {
 		f.d.breaks(place{file: f.shown}, "", errors.New("it is empty: no definition is in it"))
 		return
 	default:
-		kind(f, string(text))
+		kind(ctx, f, string(text))
 		return
 	}
 	f.notRead(0, "", err)

@@ -44,6 +44,7 @@ type appliedItem struct {
 	State    graphmill.State `json:"state,omitempty"`  // of a stream, when it was done
 	Warnings []string        `json:"warnings,omitempty"`
 	Errors   []string        `json:"errors,omitempty"`
+	Count    int             `json:"count,omitempty"` // of broken definitions that it stands for; absent: one
 
 	stream  *streamPlan
 	module  *modulePlan

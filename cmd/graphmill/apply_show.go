@@ -120,7 +120,7 @@ func (p *applying) finish() error {
 func (s *summary) count(item *appliedItem) {
 	switch what := item.Result; {
 	case what == resultFailed:
-		s.Failed++
+		s.Failed += max(1, item.Count)
 	case what == resultNotDone:
 		s.NotDone++
 	case what == "" && item.Action == actionCreate, what == resultCreated:

@@ -1,13 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"sort"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -31,66 +29,18 @@ type yamlFile struct {
 
 // readYAML reads documents that are maps of the lists streams and modules. Of a
 // file that is no YAML nothing is taken: who knows what belongs where.
-func (f *definitionFile) readYAML(text string) {
-	docs, err := yamlDocuments(text)
+func (f *definitionFile) readYAML(ctx context.Context, text string) {
+	docs, read, err := yamlDocuments(ctx, text)
 	switch {
 	case err != nil:
-		f.notRead(yamlErrorLine(text, err), "", yamlError(err))
+		f.notRead(yamlErrorLine(ctx, text, read, err), "", yamlError(err))
 	case len(docs) == 0:
 		f.d.breaks(place{file: f.shown}, "", errors.New("no definition is in it"))
 	}
 	y := &yamlFile{definitionFile: f, values: maxYAMLValues}
 	for _, doc := range docs {
-		y.document(doc)
+		y.document(ctx, doc)
 	}
-}
-
-// yamlDocuments returns the documents of a text that are not null.
-func yamlDocuments(text string) (docs []*yaml.Node, err error) {
-	for d := yaml.NewDecoder(strings.NewReader(text)); ; {
-		var doc yaml.Node
-		err := d.Decode(&doc)
-		switch {
-		case errors.Is(err, io.EOF):
-			return docs, nil
-		case err != nil:
-			return nil, err
-		case len(doc.Content) == 1 && doc.Content[0].ShortTag() != "!!null":
-			docs = append(docs, doc.Content[0])
-		}
-	}
-}
-
-// yamlErrorLine returns the line that makes a text no YAML: with it, and whatever
-// follows, the error is always the same. The parser itself tells where the list or
-// map began in which that line stands, or no line.
-func yamlErrorLine(text string, err error) int {
-	var ends []int // of lines
-	for line := range strings.Lines(text) {
-		ends = append(ends, len(line))
-		if n := len(ends); n > 1 {
-			ends[n-1] += ends[n-2]
-		}
-	}
-	return 1 + sort.Search(len(ends)-1, func(i int) bool {
-		_, of := yamlDocuments(text[:ends[i]])
-		return of != nil && of.Error() == err.Error()
-	})
-}
-
-var (
-	yamlLine   = regexp.MustCompile(`^line \d+: `)
-	yamlAnchor = regexp.MustCompile(`^unknown anchor '.*' referenced$`)
-)
-
-// yamlError is the parser's error without its line, and without the name of an
-// anchor, which may be the beginning of a password.
-func yamlError(err error) error {
-	reason := yamlLine.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
-	if yamlAnchor.MatchString(reason) {
-		return errors.New("an alias stands there (*NAME) for which there is no anchor; a text that begins with '*' has to stand in quotes")
-	}
-	return errors.New("it is no YAML: " + reason)
 }
 
 // yamlField is one entry of a map.
@@ -105,7 +55,7 @@ func (f *yamlFile) wrong(line int, format string, args ...any) error {
 }
 
 // document reads one document.
-func (f *yamlFile) document(n *yaml.Node) {
+func (f *yamlFile) document(ctx context.Context, n *yaml.Node) {
 	fields, err := f.fields(n, "a document is a map of streams and modules")
 	if err != nil {
 		f.notRead(n.Line, "", err)
@@ -128,6 +78,9 @@ func (f *yamlFile) document(n *yaml.Node) {
 			f.notRead(field.line, field.name, err)
 		}
 		for _, item := range items {
+			if ctx.Err() != nil {
+				return
+			}
 			read(item)
 		}
 	}

@@ -24,7 +24,7 @@ func TestWhateverStandsInASettingIsReadAsItWasExported(t *testing.T) {
 				e := exported{Streams: []exportedStream{exportStream(api.Stream{StreamDefinition: api.StreamDefinition(spec.WithDefaults())})}}
 				require.NoError(t, e.write(&out, format))
 				d := newDefinitions()
-				(&definitionFile{d: d, shown: "it"}).readYAML(out.String())
+				(&definitionFile{d: d, shown: "it"}).readYAML(t.Context(), out.String())
 				require.Empty(t, d.broken, out.String())
 				require.Len(t, d.streams, 1)
 				require.Equal(t, spec.Settings, d.streams[0].spec.Settings, out.String())
