@@ -28,7 +28,7 @@ func TestCommandsDuringACheckThatWantsTheStreamAlone(t *testing.T) {
 	s := w.open(nil)
 	w.push(s)
 	w.create(s, nil)
-	alone := server.CheckRequest{BatchLimit: 1, Timeout: patience, From: "committed", Alone: true}
+	alone := server.CheckRequest{BatchLimit: 1, Timeout: 5 * patience, From: "committed", Alone: true}
 
 	checked := make(chan error, 1)
 	go func() {
@@ -55,7 +55,7 @@ func TestCommandsDuringACheckThatWantsTheStreamAlone(t *testing.T) {
 		started <- err
 	}()
 	ordinary := alone
-	ordinary.Alone, ordinary.Timeout = false, 100*time.Millisecond
+	ordinary.Alone, ordinary.Timeout = false, brief
 	_, err = s.CheckStream(t.Context(), "s", ordinary)
 	requireCode(t, err, "check_timeout") // an ordinary check disturbs nobody and is disturbed by nobody
 	require.Empty(t, stopped, "STOP waits")
@@ -139,7 +139,7 @@ func TestACheckOfAllBatches(t *testing.T) {
 	w.push(s)
 	w.create(s, func(spec *graphmill.StreamSpec) { spec.BatchSize = 1 })
 	w.produce("a")
-	request := server.CheckRequest{BatchLimit: 2, Timeout: 300 * time.Millisecond, From: "earliest"}
+	request := server.CheckRequest{BatchLimit: 2, Timeout: brief, From: "earliest"}
 	batches, err := s.CheckStream(t.Context(), "s", request)
 	require.NoError(t, err)
 	require.Len(t, batches, 1)

@@ -50,7 +50,7 @@ func TestAStreamWhoseKeyIsLostHasFailedUntilTheKeyIsBack(t *testing.T) {
 	requireCode(t, start(s)(), "secret_key")
 	_, err = s.StreamOffsets(t.Context(), "s")
 	requireCode(t, err, "secret_key")
-	_, err = s.CheckStream(t.Context(), "s", server.CheckRequest{BatchLimit: 1, Timeout: prompt, From: graphmill.StartEarliest})
+	_, err = s.CheckStream(t.Context(), "s", server.CheckRequest{BatchLimit: 1, Timeout: patience, From: graphmill.StartEarliest})
 	requireCode(t, err, "secret_key")
 	spec := graphmill.StreamSpec{Name: "other", Topics: []string{"topic"}, Transform: "obedient", Credentials: map[string]string{"client.id": "me"}}
 	_, err = s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: false})

@@ -81,11 +81,20 @@ func (w *world) both(payload string) {
 		&kgo.Record{Topic: "topic", Partition: 1, Value: []byte(payload + "1")})
 }
 
+// unhurried lets a rebalance wait for a member longer than a test does: one that is
+// waited for is seen.
+func unhurried(spec *graphmill.StreamSpec) {
+	spec.Configs = map[string]string{"max.poll.interval.ms": "3600000"}
+}
+
 // twoOwners is a world whose one server has both partitions in hand when another
 // one asks for its share. In each batch is a message of each partition.
 func twoOwners(t *testing.T, hooks boltserver.Hooks) (w *world, one, two *server.Server) {
 	w = newWorld(t, 2, boltserver.Options{})
-	spec := func(spec *graphmill.StreamSpec) { spec.BatchSize, spec.BatchIntervalMS = 2, 60_000 }
+	spec := func(spec *graphmill.StreamSpec) {
+		unhurried(spec)
+		spec.BatchSize, spec.BatchIntervalMS = 2, 60_000
+	}
 	one = w.open(func(c *server.Config) { c.ConflictRetries = 1_000_000 })
 	w.pushAs(one, "obedient", vigilantVersion(1)) // what is transformed again is seen by a fresh instance
 	w.create(one, spec)
@@ -97,7 +106,7 @@ func twoOwners(t *testing.T, hooks boltserver.Hooks) (w *world, one, two *server
 	w.awaitLog(greeting, 2) // prepared
 	two = w.open(func(c *server.Config) { c.DataDir = t.TempDir() })
 	w.push(two)
-	w.create(two, func(spec *graphmill.StreamSpec) { spec.BatchIntervalMS = 20 })
+	w.create(two, unhurried)
 	w.start(two)
 	return w, one, two
 }
@@ -127,7 +136,7 @@ func TestARevocationDoesNotWaitForRetries(t *testing.T) {
 		}
 		return boltserver.Reply{}
 	}))
-	require.Eventually(t, func() bool { return len(w.status(two).Partitions) == 1 }, 2*prompt, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(w.status(two).Partitions) == 1 }, patience, 10*time.Millisecond)
 	conflicts.Store(false)
 	for _, s := range []*server.Server{one, two} {
 		w.await(s, "its share is done", func(st graphmill.StreamStatus) bool { return st.State == graphmill.StateRunning && lag(st) == 0 })

@@ -65,7 +65,10 @@ func TestABatchThatWouldBeDroppedIsNotWaitedFor(t *testing.T) {
 
 func TestARevocationDoesNotWaitForATransformation(t *testing.T) {
 	w := newWorld(t, 2, boltserver.Options{})
-	slow := func(spec *graphmill.StreamSpec) { spec.BatchSize, spec.TimeLimitMS = 1, 600_000 }
+	slow := func(spec *graphmill.StreamSpec) {
+		unhurried(spec)
+		spec.BatchSize, spec.TimeLimitMS = 1, 600_000
+	}
 	one := w.open(nil)
 	w.push(one)
 	w.create(one, slow)
@@ -76,7 +79,7 @@ func TestARevocationDoesNotWaitForATransformation(t *testing.T) {
 	w.push(two)
 	w.create(two, slow)
 	w.start(two)
-	require.Eventually(t, func() bool { return len(w.status(two).Partitions) == 1 }, 2*prompt, 10*time.Millisecond,
+	require.Eventually(t, func() bool { return len(w.status(two).Partitions) == 1 }, patience, 10*time.Millisecond,
 		"the group waits for the member that transforms")
 	require.Len(t, w.status(one).Partitions, 1)
 	promptly(t, "Close", func() {
@@ -91,16 +94,16 @@ func TestARevocationDoesNotWaitForAnOutage(t *testing.T) {
 	w := newWorld(t, 2, boltserver.Options{})
 	one := w.open(nil)
 	w.push(one)
-	w.create(one, nil)
+	w.create(one, unhurried)
 	w.start(one)
 	asked := silence(w)
 	w.produceRecords(&kgo.Record{Topic: "topic", Partition: 0, Value: []byte("a")}, &kgo.Record{Topic: "topic", Partition: 1, Value: []byte("b")})
 	<-asked
 	two := w.open(func(c *server.Config) { c.DataDir, c.StartTimeout = t.TempDir(), 10*time.Millisecond })
 	w.push(two)
-	w.create(two, nil)
+	w.create(two, unhurried)
 	w.start(two)
-	require.Eventually(t, func() bool { return len(w.status(two).Partitions) == 1 }, 2*prompt, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(w.status(two).Partitions) == 1 }, patience, 10*time.Millisecond)
 	w.bolt.SetHooks(boltserver.Hooks{})
 	w.bolt.CutConnections()
 	w.await(one, "its partition is done", func(st graphmill.StreamStatus) bool { return lag(st) == 0 && st.State == graphmill.StateRunning })

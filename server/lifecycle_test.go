@@ -15,9 +15,9 @@ import (
 	"github.com/graphmill/graphmill/server"
 )
 
-// prompt bounds what must not wait for anything else: far below the timeouts
-// that these tests set, far above what a busy machine needs.
-const prompt = 10 * time.Second
+// prompt bounds what must not wait for anything else: below the timeouts that these
+// tests and servers have, far above what a busy machine needs.
+const prompt = 30 * time.Second
 
 // promptly runs f and fails the test where that takes long.
 func promptly(t *testing.T, what string, f func()) {

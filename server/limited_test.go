@@ -62,7 +62,7 @@ func TestALimitedStartAppliesSoManyBatchesAndStops(t *testing.T) {
 func TestALimitedStartWhoseTimeIsOverTellsWhatWasCommitted(t *testing.T) {
 	w, s := limited(t)
 	w.produce("a", "b")
-	result, err := s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 3, Timeout: 1500 * time.Millisecond})
+	result, err := s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 3, Timeout: brief})
 	e := requireCode(t, err, "start_timeout")
 	require.Equal(t, graphmill.KindTimeout, e.Kind)
 	require.Contains(t, e.Text, "committed: 1 batch of 2 messages, up to topic/0@2")
@@ -72,7 +72,7 @@ func TestALimitedStartWhoseTimeIsOverTellsWhatWasCommitted(t *testing.T) {
 
 	w.bolt.Stop()
 	w.produce("c")
-	_, err = s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 1, Timeout: time.Second})
+	_, err = s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 1, Timeout: brief})
 	e = requireCode(t, err, "start_timeout")
 	require.Contains(t, e.Text, "committed: nothing; it was waiting")
 	require.EqualValues(t, 2, w.committed())
@@ -125,17 +125,18 @@ func TestCommandsDuringALimitedStart(t *testing.T) {
 func TestALimitedStartThatAppliesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		payloads []string
+		timeout  time.Duration
 		code     string
 	}{
-		"there is no message":            {nil, "start_timeout"},
-		"the first batch of three fails": {[]string{"fail", "a", "b", "c", "d", "e"}, "transformation"},
+		"there is no message":            {nil, brief, "start_timeout"},
+		"the first batch of three fails": {[]string{"fail", "a", "b", "c", "d", "e"}, patience, "transformation"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s := limited(t)
 			if len(c.payloads) > 0 {
 				w.produce(c.payloads...)
 			}
-			result, err := s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 3, Timeout: 2 * time.Second})
+			result, err := s.StartStream(t.Context(), "s", server.StartRequest{BatchLimit: 3, Timeout: c.timeout})
 			require.Contains(t, requireCode(t, err, c.code).Text, "committed: nothing")
 			require.Zero(t, result.Batches)
 			require.Empty(t, result.Positions)
@@ -152,7 +153,7 @@ func TestALimitedStartTellsOfABatchThatIsCommittedAndNotAcknowledged(t *testing.
 	require.NoError(t, stop(s)())
 	w.produce("a", "b")
 	w.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.CoordinatorLoadInProgress, Count: -1})
-	_, errs := startLimited(t.Context(), s, server.StartRequest{BatchLimit: 1, Timeout: time.Second})
+	_, errs := startLimited(t.Context(), s, server.StartRequest{BatchLimit: 1, Timeout: brief})
 	require.Contains(t, requireCode(t, <-errs, "start_timeout").Text, "committed: nothing; one more batch is in the graph")
 	require.Equal(t, []string{"a", "b"}, w.applied())
 }

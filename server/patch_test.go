@@ -387,7 +387,7 @@ func TestTheEndOfTheServerDuringAPatch(t *testing.T) {
 
 func TestAChangeKeepsWhatStartAcceptedAndHasNotMet(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
-	s := w.open(func(c *server.Config) { c.StartTimeout = 300 * time.Millisecond })
+	s := w.open(nil)
 	w.push(s)
 	w.create(s, nil)
 	w.produce("a", "b")
@@ -400,10 +400,16 @@ func TestAChangeKeepsWhatStartAcceptedAndHasNotMet(t *testing.T) {
 	requireCode(t, start(s)(), "topic_recreated")
 
 	away := w.kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.CoordinatorLoadInProgress, Count: -1})
-	_, err = s.StartStream(t.Context(), "s", server.StartRequest{AcceptRecreated: true})
-	require.NoError(t, err)
-	w.patched(s, `{"batch_size":7}`, "")
+	started := begun(func() error {
+		_, err := s.StartStream(context.Background(), "s", server.StartRequest{AcceptRecreated: true})
+		return err
+	})
+	require.Eventually(t, func() bool { return away.Hits() > 0 }, patience, 5*time.Millisecond)
+	changed := begun(func() error { _, err := patch(s, `{"batch_size":7}`, ""); return err })
+	w.awaitLog("definition changed", 1)
 	away.Remove()
+	require.NoError(t, <-started)
+	require.NoError(t, <-changed)
 	w.awaitAcknowledged(s, 1)
 	require.Equal(t, []string{"a", "b", "new"}, w.applied())
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // impatient looks at the database soon, though not on a busy machine that is fine.
-func impatient(c *server.Config) { c.AnswerTimeout = 300 * time.Millisecond }
+func impatient(c *server.Config) { c.AnswerTimeout = 1500 * time.Millisecond }
 
 func databaseUp(t *testing.T, s *server.Server) float64 {
 	t.Helper()
