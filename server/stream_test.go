@@ -362,7 +362,7 @@ func TestOfManyStartsAtOnceOneIsMade(t *testing.T) {
 
 func TestCreateLooksForBrokerAndTopic(t *testing.T) {
 	w := newWorld(t, 1, boltserver.Options{})
-	s := w.open(nil)
+	s := w.open(func(c *server.Config) { c.CreateTimeout = brief })
 	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic", "absent"}, Transform: "obedient"}
 	_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: true})
 	e := requireCode(t, err, "topic_absent")

@@ -121,7 +121,7 @@ func TestATransactionThatTakesLongIsNoOutage(t *testing.T) {
 
 // TestManyStreamsSeeADatabaseThatFreezes: they look in turn, and all hear of it.
 func TestManyStreamsSeeADatabaseThatFreezes(t *testing.T) {
-	w, s, names := crowd(t, 20, func(int) string { return "" }, boltserver.Options{}, impatient)
+	w, s, names := crowd(t, 20, func(int) string { return "" }, impatient)
 	for _, err := range all(names, func(name string) error {
 		_, err := s.StartStream(context.Background(), name, server.StartRequest{})
 		return err

@@ -106,7 +106,7 @@ func TestWhateverTheDatabaseAnswers(t *testing.T) {
 			t.Run(at+", "+name, func(t *testing.T) {
 				s := start(t, hooks(boltserver.Reply{Raw: raw(messages)}))
 				sink := open(t, s, func(c *graph.Config) { c.ConnectTimeout = 500 * time.Millisecond })
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				for _, call := range []func() error{
 					func() error { _, err := sink.Execute(ctx, work(rated(3)...)); return err },

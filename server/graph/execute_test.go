@@ -210,9 +210,9 @@ func TestCase31ContextThatEndsOnTheWayToTheDatabase(t *testing.T) {
 		"a network without answers": "bolt://192.0.2.1",
 	} {
 		t.Run(name, func(t *testing.T) {
-			sink := openURI(t, uri, func(c *graph.Config) { c.ConnectTimeout = time.Minute })
+			sink := openURI(t, uri, func(c *graph.Config) { c.ConnectTimeout = time.Hour })
 			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan error)
+			done := make(chan error, 2)
 			for _, call := range []func() error{
 				func() error { return sink.Verify(ctx, "") },
 				func() error { _, err := sink.Execute(ctx, work(rated(3)...)); return err },
@@ -224,16 +224,14 @@ func TestCase31ContextThatEndsOnTheWayToTheDatabase(t *testing.T) {
 			case <-t.Context().Done():
 			}
 			cancel()
-			begun := time.Now()
 			for range 2 {
-				err := <-done
+				err := promptly(t, done)
 				if f, ok := err.(*graphmill.Fault); ok { // the name was looked up before
 					require.Equal(t, "database_unreachable", f.Code)
 					continue
 				}
 				require.ErrorIs(t, err, context.Canceled)
 			}
-			require.Less(t, time.Since(begun), 3*time.Second)
 		})
 	}
 }
@@ -255,10 +253,13 @@ func TestCancelledContextEndsTheCallAtOnce(t *testing.T) {
 			sink := open(t, s)
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() { <-held; cancel() }()
-			begun := time.Now()
-			_, err := sink.Execute(ctx, work(plainly("CREATE (:A)", 0)))
+			done := make(chan error, 1)
+			go func() {
+				_, err := sink.Execute(ctx, work(plainly("CREATE (:A)", 0)))
+				done <- err
+			}()
+			err := promptly(t, done)
 			require.ErrorIs(t, err, context.Canceled)
-			require.Less(t, time.Since(begun), 5*time.Second)
 			if tc.unknown {
 				require.True(t, faultOf(t, err).Unknown)
 			}

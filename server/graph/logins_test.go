@@ -38,18 +38,44 @@ func crowd(t *testing.T, sink *graph.Sink, n int) []error {
 	return errs
 }
 
+// refusals refuse all logins, and keep when.
+type refusals struct {
+	mu sync.Mutex
+	at []time.Time
+}
+
+func (r *refusals) hooks() boltserver.Hooks {
+	return boltserver.Hooks{OnLogon: func(string) *boltserver.Failure {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.at = append(r.at, time.Now())
+		return &boltserver.Failure{Code: "Neo.ClientError.Security.Unauthorized", Message: "no"}
+	}}
+}
+
+// requireNoLock makes sure that no three were within the five seconds in which they
+// lock an account. A busy machine takes longer than that for what these tests do.
+func (r *refusals) requireNoLock(t *testing.T) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := 2; i < len(r.at); i++ {
+		require.Greater(t, r.at[i].Sub(r.at[i-2]), 5*time.Second, "three lock the account")
+	}
+}
+
 func TestCase32WrongPasswordOfManyLocksNoAccount(t *testing.T) {
-	s := boltserver.Start(t, boltserver.Options{User: "neo4j", Password: "right"})
 	for _, scheme := range []string{"bolt://", "neo4j://"} {
 		t.Run(scheme, func(t *testing.T) {
-			before := s.Logons()
+			var refused refusals
+			s := start(t, refused.hooks())
 			sink := openURI(t, scheme+s.Address(), func(c *graph.Config) { c.User, c.Password = "neo4j", "wrong" })
 			for range 2 {
 				for _, err := range crowd(t, sink, 200) {
 					require.Equal(t, "auth", faultOf(t, err).Code)
 				}
 			}
-			require.LessOrEqual(t, s.Logons()-before, int64(2))
+			refused.requireNoLock(t)
 		})
 	}
 }
@@ -60,12 +86,10 @@ func TestPasswordThatIsWrongAfterARestart(t *testing.T) {
 	for _, err := range crowd(t, sink, 50) {
 		require.NoError(t, err)
 	}
-	s.SetHooks(boltserver.Hooks{OnLogon: func(string) *boltserver.Failure {
-		return &boltserver.Failure{Code: "Neo.ClientError.Security.Unauthorized", Message: "no"}
-	}})
+	var refused refusals
+	s.SetHooks(refused.hooks())
 	s.Stop()
 	require.NoError(t, s.Listen())
-	before := s.Logons()
 	// What was idle finds out first that its connection is dead.
 	require.Equal(t, "database_unreachable", faultOf(t, sink.Verify(t.Context(), "")).Code)
 	for _, err := range crowd(t, sink, 200) {
@@ -74,16 +98,13 @@ func TestPasswordThatIsWrongAfterARestart(t *testing.T) {
 	for _, err := range crowd(t, sink, 200) {
 		require.Equal(t, "auth", faultOf(t, err).Code)
 	}
-	require.LessOrEqual(t, s.Logons()-before, int64(2))
+	refused.requireNoLock(t)
 }
 
 // TestPasswordThatWasChangedLocksNoAccount: that the database has answered a moment
 // ago, by connections that there are, says nothing about new ones.
 func TestPasswordThatWasChangedLocksNoAccount(t *testing.T) {
 	const lanes = 50
-	unauthorized := boltserver.Hooks{OnLogon: func(string) *boltserver.Failure {
-		return &boltserver.Failure{Code: "Neo.ClientError.Security.Unauthorized", Message: "no"}
-	}}
 	open := func(*boltserver.Server) {}
 	for _, tc := range []struct {
 		name, scheme string
@@ -110,8 +131,8 @@ func TestPasswordThatWasChangedLocksNoAccount(t *testing.T) {
 			for _, err := range crowd(t, sink, 4) { // there are connections for a few
 				require.NoError(t, err)
 			}
-			before := s.Logons()
-			s.SetHooks(unauthorized)
+			var refused refusals
+			s.SetHooks(refused.hooks())
 			tc.change(s)
 			for range 2 {
 				for _, err := range crowd(t, sink, lanes) {
@@ -120,7 +141,7 @@ func TestPasswordThatWasChangedLocksNoAccount(t *testing.T) {
 					}
 				}
 			}
-			require.LessOrEqual(t, s.Logons()-before, int64(2), "three lock the account")
+			refused.requireNoLock(t)
 		})
 	}
 }
@@ -129,16 +150,15 @@ func TestPasswordThatWasChangedLocksNoAccount(t *testing.T) {
 // refused: those that are held back by then are let in a few seconds later.
 func TestAllGoOnAfterRefusals(t *testing.T) {
 	t.Parallel()
-	s := start(t, boltserver.Hooks{OnLogon: func(string) *boltserver.Failure {
-		return &boltserver.Failure{Code: "Neo.ClientError.Security.Unauthorized", Message: "no"}
-	}})
+	var refused refusals
+	s := start(t, refused.hooks())
 	sink := open(t, s, func(c *graph.Config) { c.User, c.Password = "neo4j", "x" })
 	for range 3 {
 		require.Equal(t, "auth", faultOf(t, sink.Verify(t.Context(), "")).Code)
 	}
-	require.EqualValues(t, 2, s.Logons())
+	refused.requireNoLock(t)
 	s.SetHooks(boltserver.Hooks{})
-	require.Eventually(t, func() bool { return sink.Verify(t.Context(), "") == nil }, 10*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return sink.Verify(t.Context(), "") == nil }, time.Minute, 50*time.Millisecond)
 	for _, err := range crowd(t, sink, 50) {
 		require.NoError(t, err)
 	}
@@ -277,7 +297,7 @@ func TestLaneWhoseConnectionIsSilentHoldsUpNobody(t *testing.T) {
 		close(entered)
 		return boltserver.Reply{Wait: release}
 	}})
-	sink := open(t, s, func(c *graph.Config) { c.ConnectTimeout = 300 * time.Millisecond })
+	sink := open(t, s, func(c *graph.Config) { c.ConnectTimeout = 2 * time.Second })
 	first := make(chan error)
 	go func() {
 		_, err := sink.Execute(t.Context(), work(plainly("CREATE (:A)", 0)))
@@ -297,7 +317,7 @@ func TestLoginsThatTakeLongAreNoOutage(t *testing.T) {
 		<-time.After(200 * time.Millisecond)
 		return nil
 	}})
-	sink := open(t, s, func(c *graph.Config) { c.ConnectTimeout = time.Second })
+	sink := open(t, s, func(c *graph.Config) { c.ConnectTimeout = 3 * time.Second })
 	require.NoError(t, sink.Verify(t.Context(), ""))
 	sink.Lanes(40)
 	var lanes sync.WaitGroup

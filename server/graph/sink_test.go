@@ -103,7 +103,7 @@ func TestCase32ConnectionsInUse(t *testing.T) {
 	release := make(chan struct{})
 	hooks, entered := holding(release)
 	s := start(t, hooks)
-	sink := open(t, s, func(c *graph.Config) { c.MaxConnections, c.ConnectTimeout = 1, 200*time.Millisecond })
+	sink := open(t, s, func(c *graph.Config) { c.MaxConnections, c.ConnectTimeout = 1, 2*time.Second })
 	done := make(chan error)
 	go func() {
 		_, err := sink.Execute(t.Context(), work(plainly("CREATE (:A)", 0)))
@@ -182,7 +182,7 @@ func TestServerThatHangsIsGivenUp(t *testing.T) {
 	s := start(t, boltserver.Hooks{OnRun: func(boltserver.Statement) boltserver.Reply {
 		return boltserver.Reply{Wait: make(chan struct{})}
 	}})
-	sink := open(t, s, func(c *graph.Config) { c.ConnectTimeout = 50 * time.Millisecond })
+	sink := open(t, s, func(c *graph.Config) { c.ConnectTimeout = time.Second })
 	f := faultOf(t, sink.Verify(t.Context(), ""))
 	require.Equal(t, "database_unreachable", f.Code)
 	require.Contains(t, f.Text, "it does not answer")

@@ -99,8 +99,21 @@ func faultOf(t *testing.T, err error) *graphmill.Fault {
 	return f
 }
 
+// promptly returns what is sent, and fails the test where that takes long: far less than
+// for ever, far more than what a busy machine needs.
+func promptly[T any](t *testing.T, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(time.Minute):
+		require.FailNow(t, "it takes too long")
+		panic("unreachable")
+	}
+}
+
 // eventually waits for progress of another goroutine.
 func eventually(t *testing.T, what func() bool) {
 	t.Helper()
-	require.Eventually(t, what, 10*time.Second, time.Millisecond)
+	require.Eventually(t, what, time.Minute, time.Millisecond)
 }
