@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-//go:embed java kafka neo4j
+//go:embed java kafka neo4j pulsar
 var embedded embed.FS
 
 // artifact is what a server is made of: the pom that names its jars, and the
@@ -28,13 +28,14 @@ type source struct {
 
 // The names of the servers.
 const (
-	nameKafka = "kafka"
-	nameNeo4j = "neo4j"
+	nameKafka  = "kafka"
+	namePulsar = "pulsar"
+	nameNeo4j  = "neo4j"
 )
 
 // Names returns the names of the servers, in the order in which they are best
 // started.
-func Names() []string { return []string{nameKafka, nameNeo4j} }
+func Names() []string { return []string{nameKafka, namePulsar, nameNeo4j} }
 
 // loadArtifact reads the embedded parts of a server: NAME/pom.xml, its program
 // and the source that all programs share.
@@ -43,6 +44,8 @@ func loadArtifact(name string) (artifact, error) {
 	switch name {
 	case nameKafka:
 		program = "KafkaMain"
+	case namePulsar:
+		program = "PulsarMain"
 	case nameNeo4j:
 		program = "Neo4jMain"
 	default:

@@ -28,6 +28,9 @@ const (
 	foreignClientFile = "foreign-client.pem"
 )
 
+// clientName is whom the certificates of clients name.
+const clientName = "graphmill-client"
+
 // writeCertificates makes what the listeners with TLS and their clients need,
 // and what they must refuse: certificates of a foreign authority, one that has
 // expired, and one that is another host's.
@@ -51,7 +54,7 @@ func writeCertificates(path func(name string) string) error {
 		c.DNSNames = []string{"localhost"}
 		c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	}
-	client := func(c *x509.Certificate) { c.Subject.CommonName = KafkaClientName }
+	client := func(c *x509.Certificate) { c.Subject.CommonName = clientName }
 	for name, of := range map[string]struct {
 		authority *authority
 		make      func(*x509.Certificate)

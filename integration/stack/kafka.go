@@ -48,7 +48,7 @@ var (
 
 // KafkaClientName is whom the client certificates name: to the broker their
 // owner is the user CN=KafkaClientName.
-const KafkaClientName = "graphmill-client"
+const KafkaClientName = clientName
 
 // Kafka is a broker, which is its own controller (KRaft). It has listeners
 // without and with SASL, with TLS, with both, and with certificates that no

@@ -6,12 +6,10 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/neo4j/neo4j-go-driver/v5/neo4j"
@@ -64,7 +62,7 @@ func StartNeo4j(ctx context.Context, cfg Neo4jConfig) (*Neo4j, error) {
 		return nil, err
 	}
 	n := &Neo4j{Server: s, tls: cfg.TLS}
-	if err := n.readPassword(); err != nil {
+	if n.password, err = s.keepSecret(neo4jPasswordFile, rand.Text()); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.configure = func(s *Server) error {
@@ -130,20 +128,6 @@ func (n *Neo4j) ping(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(driver.VerifyConnectivity(ctx), driver.Close(ctx))
-}
-
-// readPassword takes the password of an earlier start, or makes one.
-func (n *Neo4j) readPassword() error {
-	b, err := os.ReadFile(n.PasswordFile())
-	if errors.Is(err, os.ErrNotExist) {
-		b = []byte(rand.Text() + "\n")
-		err = writeFileAtomic(n.PasswordFile(), b, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("keep the password: %w", err)
-	}
-	n.password = strings.TrimSpace(string(b))
-	return nil
 }
 
 // withTLS makes a certificate and adds the settings for it. Neo4j wants key and

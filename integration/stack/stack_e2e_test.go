@@ -161,6 +161,10 @@ func startAndWait(t *testing.T, name string) {
 		k, err := StartKafka(t.Context(), KafkaConfig{})
 		require.NoError(t, err)
 		pid = k.PID()
+	case namePulsar:
+		p, err := StartPulsar(t.Context(), PulsarConfig{})
+		require.NoError(t, err)
+		pid = p.PID()
 	case nameNeo4j:
 		n, err := StartNeo4j(t.Context(), Neo4jConfig{})
 		require.NoError(t, err)

@@ -1,4 +1,5 @@
-// Stack starts and stops a real Kafka and a real Neo4j, to try things by hand:
+// Stack starts and stops a real Kafka, a real Pulsar and a real Neo4j, to try
+// things by hand:
 //
 //	go run ./integration/stack/cmd/stack up kafka neo4j --dir /tmp/stack
 //	. /tmp/stack/stack.env
@@ -23,12 +24,18 @@ import (
 	"github.com/graphmill/graphmill/integration/stack"
 )
 
-const usage = `Start and stop a real Kafka and a real Neo4j, from Maven artifacts.
+const usage = `Start and stop a real Kafka, Pulsar and Neo4j, from Maven artifacts.
 
-  stack up kafka|neo4j... [--dir DIR]      start them, go on with the data in DIR if there is some
+  stack up kafka|pulsar|neo4j... [--dir DIR] [--token] [--tls] [--batch-index-ack]
+                                           start them, go on with the data in DIR if there is some
   stack down [--dir DIR] [--kill] [--remove]
                                            stop them; --kill: with SIGKILL; --remove: delete DIR's data
-  stack resolve [kafka|neo4j...]           fetch and compile all that a start needs, so that it needs no network
+  stack resolve [kafka|pulsar|neo4j...]    fetch and compile all that a start needs, so that it needs no network
+
+For Pulsar, at each up anew:
+  --token            ask clients for a token; the superuser's is in PULSAR_TOKEN and in PULSAR_TOKEN_FILE
+  --tls              listen with TLS too: PULSAR_TLS_SERVICE_URL, to be trusted by PULSAR_CA_FILE
+  --batch-index-ack  keep acknowledgements of single messages of a batch
 
 DIR is stack-data unless given. up writes DIR/stack.env, to be read by a shell (. DIR/stack.env).
 `
@@ -71,9 +78,13 @@ func dispatch(ctx context.Context, args []string, out io.Writer) error {
 	flags.SetOutput(io.Discard)
 	dir := "stack-data"
 	var down stack.DownConfig
+	pulsar := stack.PulsarConfig{Log: out, Detached: true}
 	switch command {
 	case "up":
 		flags.StringVar(&dir, "dir", dir, "")
+		flags.BoolVar(&pulsar.Token, "token", false, "")
+		flags.BoolVar(&pulsar.TLS, "tls", false, "")
+		flags.BoolVar(&pulsar.BatchIndexAck, "batch-index-ack", false, "")
 	case "down":
 		flags.StringVar(&dir, "dir", dir, "")
 		flags.BoolVar(&down.Kill, "kill", false, "")
@@ -99,7 +110,10 @@ func dispatch(ctx context.Context, args []string, out io.Writer) error {
 		if len(names) == 0 {
 			return fmt.Errorf("%w: up needs the names of servers", errUsage)
 		}
-		return up(ctx, dir, names, out)
+		if (pulsar.Token || pulsar.TLS || pulsar.BatchIndexAck) && !slices.Contains(names, "pulsar") {
+			return fmt.Errorf("%w: --token, --tls and --batch-index-ack are for pulsar, which is not among the names", errUsage)
+		}
+		return up(ctx, dir, names, pulsar, out)
 	case "down":
 		if len(names) > 0 {
 			return fmt.Errorf("%w: down stops all servers of a directory and takes no names", errUsage)
@@ -135,11 +149,11 @@ func envFileOf(name string) string { return name + ".env" }
 // up starts the servers one after another: each needs the whole machine while
 // it starts. Those that are up when one fails stay up, and their addresses are
 // written all the same.
-func up(ctx context.Context, dir string, names []string, out io.Writer) error {
+func up(ctx context.Context, dir string, names []string, pulsar stack.PulsarConfig, out io.Writer) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	startErr := startAll(ctx, dir, names, out)
+	startErr := startAll(ctx, dir, names, pulsar, out)
 	all, err := joinEnv(dir)
 	if err != nil || all == "" {
 		return errors.Join(startErr, err)
@@ -149,7 +163,7 @@ func up(ctx context.Context, dir string, names []string, out io.Writer) error {
 }
 
 // startAll starts servers until one fails.
-func startAll(ctx context.Context, dir string, names []string, out io.Writer) error {
+func startAll(ctx context.Context, dir string, names []string, pulsar stack.PulsarConfig, out io.Writer) error {
 	for _, name := range names {
 		home := filepath.Join(dir, name)
 		var vars []stack.EnvVar
@@ -160,6 +174,13 @@ func startAll(ctx context.Context, dir string, names []string, out io.Writer) er
 				return err
 			}
 			vars = k.Env()
+		case "pulsar":
+			pulsar.Dir = home
+			p, err := stack.StartPulsar(ctx, pulsar)
+			if err != nil {
+				return err
+			}
+			vars = p.Env()
 		case "neo4j":
 			n, err := stack.StartNeo4j(ctx, stack.Neo4jConfig{Dir: home, Log: out, Detached: true})
 			if err != nil {

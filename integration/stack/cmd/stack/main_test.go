@@ -20,12 +20,13 @@ func TestStatusAndUsage(t *testing.T) {
 	}{
 		"no command":              {nil, statusUsage, "", "a command is needed"},
 		"unknown command":         {[]string{"restart"}, statusUsage, "", `there is no command "restart"`},
-		"unknown server":          {[]string{"up", "pulsar"}, statusUsage, "", `there is no server "pulsar"`},
+		"unknown server":          {[]string{"up", "postgres"}, statusUsage, "", `there is no server "postgres"`},
 		"up of nothing":           {[]string{"up", "--dir", "x"}, statusUsage, "", "up needs the names of servers"},
 		"down of one":             {[]string{"down", "kafka"}, statusUsage, "", "takes no names"},
 		"unknown flag":            {[]string{"down", "--force"}, statusUsage, "", "-force"},
 		"flag of another command": {[]string{"up", "kafka", "--kill"}, statusUsage, "", "-kill"},
-		"help":                    {[]string{"help"}, statusDone, "stack up kafka|neo4j", ""},
+		"flag of another server":  {[]string{"up", "kafka", "neo4j", "--token"}, statusUsage, "", "are for pulsar"},
+		"help":                    {[]string{"help"}, statusDone, "stack up kafka|pulsar|neo4j", ""},
 		"down where nothing is":   {[]string{"down", "--dir", filepath.Join(t.TempDir(), "none")}, statusDone, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +35,7 @@ func TestStatusAndUsage(t *testing.T) {
 			require.Contains(t, stdout.String(), tc.stdout)
 			require.Contains(t, stderr.String(), tc.stderr)
 			if tc.status == statusUsage {
-				require.Contains(t, stderr.String(), "stack up kafka|neo4j", "the usage")
+				require.Contains(t, stderr.String(), "stack up kafka|pulsar|neo4j", "the usage")
 			}
 		})
 	}
@@ -57,14 +58,14 @@ func TestAddressesOfAllServersAreInOneFile(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, path, "there are no servers")
 
-	for _, name := range []string{"kafka", "neo4j"} { // as two runs of up leave them
+	for _, name := range []string{"kafka", "neo4j", "pulsar"} { // as runs of up leave them
 		require.NoError(t, os.WriteFile(filepath.Join(dir, envFileOf(name)), []byte("export "+name+"='1'\n"), 0o600))
 		path, err = joinEnv(dir)
 		require.NoError(t, err)
 	}
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Equal(t, "export kafka='1'\nexport neo4j='1'\n", string(b))
+	require.Equal(t, "export kafka='1'\nexport pulsar='1'\nexport neo4j='1'\n", string(b))
 
 	require.NoError(t, tearDown(t.Context(), dir, stack.DownConfig{}))
 	left, err := os.ReadDir(dir)

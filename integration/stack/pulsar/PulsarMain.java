@@ -1,0 +1,28 @@
+package graphmill.stack;
+
+import java.nio.file.Path;
+import org.apache.pulsar.PulsarStandaloneStarter;
+
+/**
+ * Starts Pulsar standalone (broker, bookie and metadata in one process) with the standalone.conf of
+ * the directory given, and prints PULSAR IS UP once it has made its default namespace.
+ */
+public final class PulsarMain {
+    private PulsarMain() {}
+
+    public static void main(String[] args) throws Exception {
+        Path directory = Path.of(args[0]);
+        ParentWatch.start(directory);
+        Path data = directory.resolve("data");
+        // A broker that cannot start ends the JVM by itself.
+        PulsarStandaloneStarter.main(new String[] {
+            "--config", directory.resolve("standalone.conf").toString(),
+            "--metadata-dir", data.resolve("metadata").toString(),
+            "--bookkeeper-dir", data.resolve("bookkeeper").toString(),
+            "--advertised-address", "127.0.0.1",
+            "--no-functions-worker",
+            "--no-stream-storage",
+        });
+        System.out.println("PULSAR IS UP");
+    }
+}
