@@ -59,7 +59,7 @@ fuzz: ## each fuzzer of what comes from outside for FUZZTIME (15s)
 		tail -n 2 "$$log"; \
 	done
 
-e2e: ## end-to-end tests on real Kafka and Neo4j (Java 17, Maven); RUN=regex
+e2e: ## end-to-end tests on real Kafka, Pulsar and Neo4j (Java 17, Maven); RUN=regex
 	$(E2E) -timeout 25m ./integration/... ./server/graph/...
 
 e2e-full: ## e2e at full size, with the long tests; RUN=regex

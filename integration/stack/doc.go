@@ -1,5 +1,5 @@
-// Package stack starts a real Kafka and a real Neo4j on this machine, for
-// end-to-end tests and for trying things by hand. The servers come from their
+// Package stack starts a real Kafka, a real Pulsar and a real Neo4j on this
+// machine, for end-to-end tests and for trying things by hand. The servers come from their
 // published Maven artifacts: no container engine and no installation is needed,
 // only a JDK and Maven.
 //
@@ -18,11 +18,11 @@
 // # What is kept between runs
 //
 // The jars lie in Maven's own local repository. Which jars make up a server,
-// and the two small Java programs that start them, are kept in the user's cache
+// and the small Java programs that start them, are kept in the user's cache
 // directory under graphmill/stack, so that a second start asks neither Maven nor
 // the compiler.
 //
-// Neo4j Community is under the GPL and Kafka under the Apache licence. Both run
-// as processes of their own and are never linked into Graphmill or shipped with
-// it.
+// Neo4j Community is under the GPL, Kafka and Pulsar are under the Apache
+// licence. All run as processes of their own and are never linked into Graphmill
+// or shipped with it.
 package stack

@@ -18,9 +18,10 @@ type DownConfig struct {
 	Remove bool      // their directories too, data and all
 }
 
-// Down ends the servers whose directories are dir/kafka and dir/neo4j, whoever
-// started them. A process is ended only if its command line shows that it is
-// that server. What does not run, or was never there, is passed over.
+// Down ends the servers whose directories are dir/kafka, dir/pulsar and
+// dir/neo4j, whoever started them. A process is ended only if its command line
+// shows that it is that server. What does not run, or was never there, is passed
+// over.
 func Down(ctx context.Context, dir string, cfg DownConfig) error {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// minJava is the oldest Java that both servers run on.
+// minJava is the oldest Java that all servers run on.
 const minJava = 17
 
 // MissingError says that a program which the servers need is absent from this

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// mavenLimit is the time for one run of Maven: 120 MB over a slow line. A run
+	// mavenLimit is the time for one run of Maven: 245 MB over a slow line. A run
 	// that is repeated goes on with the jars that are there already.
 	mavenLimit    = 5 * time.Minute
 	mavenAttempts = 3

@@ -21,7 +21,7 @@ import (
 // AdminError is an answer of the admin interface that is no success.
 type AdminError struct {
 	Request string // "PUT /admin/v2/..."
-	Status  int    // of HTTP: 404 absent, 409 there already, 401 no login, 403 no right, 412 not allowed
+	Status  int    // of HTTP: 404 absent, 409 there already, 401 no login or no right
 	Reason  string // in the broker's words
 }
 

@@ -57,9 +57,11 @@ func TestPulsarServesIsKilledGoesOnAndLeavesNothing(t *testing.T) {
 	names, err := p.Subscriptions(t.Context(), "numbers")
 	require.NoError(t, err)
 	require.Equal(t, []string{"readers"}, names)
-	again, err := subscribe(pulsarClient(t, pulsar.ClientOptions{URL: p.ServiceURL()}), "numbers")
+	client = pulsarClient(t, pulsar.ClientOptions{URL: p.ServiceURL()})
+	again, err := subscribe(client, "numbers")
 	require.NoError(t, err)
 	require.Len(t, receive(t, again, 100), 100, "what was there before the kill")
+	client.Close() // once the broker is gone, it would wait 30 s for its answer
 
 	pid = p.PID()
 	require.NoError(t, p.Close())
