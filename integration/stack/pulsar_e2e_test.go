@@ -36,7 +36,8 @@ func TestPulsarServesIsKilledGoesOnAndLeavesNothing(t *testing.T) {
 	client := pulsarClient(t, pulsar.ClientOptions{URL: p.ServiceURL()})
 	consumer, err := subscribe(client, "numbers")
 	require.NoError(t, err)
-	producer, err := client.CreateProducer(pulsar.ProducerOptions{Topic: "numbers", DisableBatching: true})
+	producer, err := client.CreateProducer(pulsar.ProducerOptions{Topic: "numbers", DisableBatching: true,
+		SendTimeout: -1}) // the goroutine that looks after it outlives Close
 	require.NoError(t, err)
 	for i := range 100 {
 		_, err := producer.Send(t.Context(), &pulsar.ProducerMessage{Payload: fmt.Append(nil, i)})
