@@ -15,9 +15,14 @@ type Message struct {
 	Partition int32 // -1: none
 	Offset    int64 // Kafka; -1 for Pulsar
 
-	// ID is the source's own id as text. Empty for Kafka, whose id is topic,
-	// partition and offset.
+	// ID is the source's own id as text: Pulsar's ledger:entry:partition:index.
+	// Empty for Kafka, whose id is topic, partition and offset.
 	ID string
+
+	// Of Pulsar, zero else: where it stands, and how many messages follow it in its
+	// entry, which the broker delivers and takes back as a whole.
+	MessageID MessageID
+	EntryRest int32
 
 	Payload []byte // nil: null (a tombstone)
 	Key     []byte // nil: null
@@ -32,6 +37,12 @@ type Message struct {
 
 // TopicPartition names the partition that the message came from.
 func (m *Message) TopicPartition() TopicPartition { return TopicPartition{m.Topic, m.Partition} }
+
+// Position is that of the message itself: what is read next where all before it is
+// done.
+func (m *Message) Position() Position {
+	return Position{TopicPartition: m.TopicPartition(), Offset: m.Offset, MessageID: m.MessageID}
+}
 
 // Size is the payload, key and headers in bytes: what counts against
 // BATCH_BYTES.

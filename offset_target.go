@@ -8,18 +8,22 @@ import (
 // OffsetTarget is where the positions of a stopped stream are to be moved. The
 // zero value means latest.
 type OffsetTarget struct {
-	Start         // earliest, latest or a time, where Offset is nil
-	Offset *int64 // this very offset, at least 0
+	Start                // earliest, latest or a time, where the others are nil
+	Offset    *int64     // this very offset, at least 0; of Kafka
+	MessageID *MessageID // this very message; of Pulsar
 }
 
-// ParseOffsetTarget reads "earliest", "latest", a time in RFC 3339, or an
-// offset as a bare integer. The error is of KindInvalid and names field.
+// ParseOffsetTarget reads "earliest", "latest", a time in RFC 3339, an offset as a
+// bare integer, or a message id in a form that ParseMessageID reads. The error is of KindInvalid and names field.
 func ParseOffsetTarget(field, s string) (OffsetTarget, error) {
 	if start, err := ParseStart(field, s); err == nil {
 		return OffsetTarget{Start: start}, nil
 	}
 	if !isInteger(s) {
-		return OffsetTarget{}, Invalid(field, "%s is neither earliest, latest, a time such as 2026-01-31T12:00:00Z, nor an offset such as 1200", clip(s))
+		if id, err := ParseMessageID(field, s); err == nil {
+			return OffsetTarget{MessageID: &id}, nil
+		}
+		return OffsetTarget{}, Invalid(field, "%s is neither earliest, latest, a time such as 2026-01-31T12:00:00Z, an offset such as 1200, nor a message id such as 12:5:0", clip(s))
 	}
 	offset, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || offset < 0 {
@@ -46,6 +50,8 @@ func (t OffsetTarget) String() string {
 	switch {
 	case t.Offset != nil:
 		return strconv.FormatInt(*t.Offset, 10)
+	case t.MessageID != nil:
+		return t.MessageID.String()
 	case t.Earliest:
 		return StartEarliest
 	case !t.Time.IsZero():

@@ -16,7 +16,7 @@ const (
 
 // OffsetsInfo tells where a stream that is stopped would go on.
 type OffsetsInfo struct {
-	Group      string             `json:"group"`
+	Group      string             `json:"group"`      // the consumer group; of Pulsar the subscription
 	Members    []GroupMember      `json:"members"`    // of the group now: positions cannot be set while there are any
 	Partitions []PartitionOffsets `json:"partitions"` // sorted by topic and partition
 }
@@ -38,6 +38,11 @@ type PartitionOffsets struct {
 	End     int64        `json:"end" nullable:"true"`   // behind the last committed message; -1: not known now
 	Lag     int64        `json:"lag" nullable:"true"`   // end - offset, at least 0; control records count; -1: not known now
 
+	// Of Pulsar; see PartitionStatus.
+	MessageID     MessageID `json:"message_id,omitzero"` // the next to read
+	LastMessageID MessageID `json:"last_message_id,omitzero"`
+	LagFrom       string    `json:"lag_from,omitempty"`
+
 	// Problem is the reason by which START would fail here, "position_lost" or
 	// "topic_recreated"; Offset is the position that is known then. Nil: none.
 	Problem *OffsetProblem `json:"problem,omitempty"`
@@ -46,18 +51,23 @@ type PartitionOffsets struct {
 // partitionOffsetsJSON is PartitionOffsets as it is written.
 type partitionOffsetsJSON struct {
 	TopicPartition
-	TopicID string         `json:"topic_id,omitempty"`
-	Offset  *int64         `json:"offset"`
-	Origin  OffsetOrigin   `json:"origin"`
-	First   *int64         `json:"first"`
-	End     *int64         `json:"end"`
-	Lag     *int64         `json:"lag"`
+	TopicID string       `json:"topic_id,omitempty"`
+	Offset  *int64       `json:"offset"`
+	Origin  OffsetOrigin `json:"origin"`
+	First   *int64       `json:"first"`
+	End     *int64       `json:"end"`
+	Lag     *int64       `json:"lag"`
+
+	MessageID     MessageID `json:"message_id,omitzero"`
+	LastMessageID MessageID `json:"last_message_id,omitzero"`
+	LagFrom       string    `json:"lag_from,omitempty"`
+
 	Problem *OffsetProblem `json:"problem,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
 func (p PartitionOffsets) MarshalJSON() ([]byte, error) {
-	return json.Marshal(partitionOffsetsJSON{p.TopicPartition, p.TopicID, orNull(p.Offset), p.Origin, orNull(p.First), orNull(p.End), orNull(p.Lag), p.Problem})
+	return json.Marshal(partitionOffsetsJSON{p.TopicPartition, p.TopicID, orNull(p.Offset), p.Origin, orNull(p.First), orNull(p.End), orNull(p.Lag), p.MessageID, p.LastMessageID, p.LagFrom, p.Problem})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -66,7 +76,7 @@ func (p *PartitionOffsets) UnmarshalJSON(doc []byte) error {
 	if err := json.Unmarshal(doc, &j); err != nil {
 		return err
 	}
-	*p = PartitionOffsets{j.TopicPartition, j.TopicID, orUnknown(j.Offset), j.Origin, orUnknown(j.First), orUnknown(j.End), orUnknown(j.Lag), j.Problem}
+	*p = PartitionOffsets{j.TopicPartition, j.TopicID, orUnknown(j.Offset), j.Origin, orUnknown(j.First), orUnknown(j.End), orUnknown(j.Lag), j.MessageID, j.LastMessageID, j.LagFrom, j.Problem}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // TopicPartition names one partition of one topic.
@@ -25,9 +26,38 @@ type Position struct {
 	TopicID string `json:"topic_id,omitempty"`
 
 	// Offset is the next offset to read: one more than the last one that is
-	// done, past control records.
+	// done, past control records. -1 for Pulsar.
 	Offset int64 `json:"offset"`
+
+	// MessageID is the next message to read, of Pulsar: all before it are done.
+	// Behind the last message of an entry it is the next entry's first one, whether
+	// that exists or not.
+	MessageID MessageID `json:"message_id,omitzero"`
 }
+
+// Pass moves the position behind a message of its partition.
+func (p *Position) Pass(m *Message) {
+	switch {
+	case p.Offset >= 0 || m.Offset >= 0:
+		p.Offset = m.Offset + 1
+	case m.EntryRest > 0:
+		p.MessageID = m.MessageID
+		p.MessageID.Index++
+	default:
+		p.MessageID = MessageID{Ledger: m.MessageID.Ledger, Entry: m.MessageID.Entry + 1}
+	}
+}
+
+// At is the position in its partition, as text: an offset, or a message id.
+func (p Position) At() string {
+	if p.Offset >= 0 {
+		return strconv.FormatInt(p.Offset, 10)
+	}
+	return p.MessageID.String()
+}
+
+// String returns topic/partition@position.
+func (p Position) String() string { return p.TopicPartition.String() + "@" + p.At() }
 
 // SortPositions orders by topic, then partition, in place.
 func SortPositions(ps []Position) {
@@ -43,5 +73,5 @@ type Fetch struct {
 	// of a compacted topic are passed over. A fetch without messages only moves
 	// the position.
 	Next     Position
-	Messages []Message // in order of offset, all of Next's partition
+	Messages []Message // in order, all of Next's partition; entries of Pulsar are whole
 }

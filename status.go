@@ -53,11 +53,24 @@ type PartitionStatus struct {
 	Acknowledged int64  `json:"acknowledged" nullable:"true"` // next offset to read after what is acknowledged; -1: none known
 	End          int64  `json:"end" nullable:"true"`          // the broker's end offset; -1: not known now
 	Lag          int64  `json:"lag" nullable:"true"`          // end - acknowledged; control records count; -1: not known now
-	Lane         int    `json:"lane" nullable:"true"`         // the lane that reads it, from 0; -1: nothing reads it here
-	Notice       string `json:"notice,omitempty"`             // what limits the care that is taken of it, for people; empty: nothing
+
+	// Of Pulsar, which counts no offsets: there Acknowledged and End are -1, and Lag
+	// counts entries, of which one may hold a batch of the producer.
+	MessageID     MessageID `json:"message_id,omitzero"`      // next message to read after what is acknowledged
+	LastMessageID MessageID `json:"last_message_id,omitzero"` // the broker's last one
+	LagFrom       string    `json:"lag_from,omitempty"`       // who tells the lag: LagFromClient, LagFromAdmin
+
+	Lane   int    `json:"lane" nullable:"true"` // the lane that reads it, from 0; -1: nothing reads it here
+	Notice string `json:"notice,omitempty"`     // what limits the care that is taken of it, for people; empty: nothing
 
 	MessagesPerSecond10s float64 `json:"messages_per_second_10s"` // acknowledged here, on average over the last 10 seconds
 }
+
+// Who tells the lag of a Pulsar stream.
+const (
+	LagFromClient = "client" // comparing ids: 0 where all is read, else an estimate or not known
+	LagFromAdmin  = "admin"  // the broker's own backlog of the subscription
+)
 
 // partitionJSON is a PartitionStatus as it is written.
 type partitionJSON struct {
@@ -66,15 +79,20 @@ type partitionJSON struct {
 	Acknowledged *int64 `json:"acknowledged"`
 	End          *int64 `json:"end"`
 	Lag          *int64 `json:"lag"`
-	Lane         *int64 `json:"lane"`
-	Notice       string `json:"notice,omitempty"`
+
+	MessageID     MessageID `json:"message_id,omitzero"`
+	LastMessageID MessageID `json:"last_message_id,omitzero"`
+	LagFrom       string    `json:"lag_from,omitempty"`
+
+	Lane   *int64 `json:"lane"`
+	Notice string `json:"notice,omitempty"`
 
 	MessagesPerSecond10s float64 `json:"messages_per_second_10s"`
 }
 
 // MarshalJSON implements json.Marshaler: a sum over lags must not count -1.
 func (p PartitionStatus) MarshalJSON() ([]byte, error) {
-	return json.Marshal(partitionJSON{p.TopicPartition, p.TopicID, orNull(p.Acknowledged), orNull(p.End), orNull(p.Lag), orNull(int64(p.Lane)), p.Notice, p.MessagesPerSecond10s})
+	return json.Marshal(partitionJSON{p.TopicPartition, p.TopicID, orNull(p.Acknowledged), orNull(p.End), orNull(p.Lag), p.MessageID, p.LastMessageID, p.LagFrom, orNull(int64(p.Lane)), p.Notice, p.MessagesPerSecond10s})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -83,7 +101,7 @@ func (p *PartitionStatus) UnmarshalJSON(doc []byte) error {
 	if err := json.Unmarshal(doc, &j); err != nil {
 		return err
 	}
-	*p = PartitionStatus{j.TopicPartition, j.TopicID, orUnknown(j.Acknowledged), orUnknown(j.End), orUnknown(j.Lag), int(orUnknown(j.Lane)), j.Notice, j.MessagesPerSecond10s}
+	*p = PartitionStatus{j.TopicPartition, j.TopicID, orUnknown(j.Acknowledged), orUnknown(j.End), orUnknown(j.Lag), j.MessageID, j.LastMessageID, j.LagFrom, int(orUnknown(j.Lane)), j.Notice, j.MessagesPerSecond10s}
 	return nil
 }
 
@@ -119,6 +137,7 @@ type FailureStatus struct {
 	Positions []Position      `json:"positions,omitempty"` // where the failed batch begins
 	Message   *TopicPartition `json:"message,omitempty"`   // the message to look at first, where known
 	Offset    *int64          `json:"offset,omitempty"`
+	MessageID *MessageID      `json:"message_id,omitempty"` // of Pulsar, in place of the offset
 }
 
 // Counters of a stream since its last start in this process.

@@ -1,14 +1,14 @@
 package graphmill
 
 import (
-	"regexp"
 	"slices"
 	"time"
 )
 
 // Values of StreamSpec fields that are one of a few words.
 const (
-	SourceNameKafka = "kafka"
+	SourceNameKafka  = "kafka"
+	SourceNamePulsar = "pulsar"
 
 	DeliveryAtLeastOnce = "at_least_once"
 
@@ -36,9 +36,6 @@ const (
 	maxSettings          = 1000           // entries
 	maxSettingBytes      = 1 << 20        // bytes of one value
 	maxTopics            = 1000           // topics of one stream
-	maxTopicLength       = 249            // Kafka's own limit
-	maxBrokers           = 100            // addresses that a stream begins with
-	maxGroupLength       = 255            // bytes
 	maxConfigs           = 200            // entries of CONFIGS, and of CREDENTIALS
 	maxConfigBytes       = 64 << 10       // bytes of one value
 )
@@ -47,7 +44,7 @@ const (
 // statement's options. Zero values mean the default (see WithDefaults).
 type StreamSpec struct {
 	Name      string   `json:"name" yaml:"name"`
-	Source    string   `json:"source" yaml:"source"` // "kafka"
+	Source    string   `json:"source" yaml:"source"` // kafka, pulsar
 	Topics    []string `json:"topics" yaml:"topics"`
 	Transform string   `json:"transform" yaml:"transform"` // module.function
 
@@ -55,13 +52,21 @@ type StreamSpec struct {
 	BatchBytes      int64 `json:"batch_bytes,omitempty" yaml:"batch_bytes,omitempty"`             // bytes, 1 to MaxBatchBytes
 	BatchIntervalMS int64 `json:"batch_interval_ms,omitempty" yaml:"batch_interval_ms,omitempty"` // 1 to MaxBatchInterval
 
+	// Of Kafka only.
 	BootstrapServers []string `json:"bootstrap_servers,omitempty" yaml:"bootstrap_servers,omitempty"` // host:port; default: the server's setting
 	ConsumerGroup    string   `json:"consumer_group,omitempty" yaml:"consumer_group,omitempty"`       // default: graphmill.NAME
-	StartFrom        string   `json:"start_from,omitempty" yaml:"start_from,omitempty"`               // earliest, latest, RFC 3339; only where no position is known
 
-	// Configs and Credentials are settings of the broker's client by
-	// librdkafka's names. Values of Credentials, and of names that hold secrets
-	// (see SecretConfig), never leave the server: see Redacted.
+	// Of Pulsar only.
+	ServiceURL       string `json:"service_url,omitempty" yaml:"service_url,omitempty"`             // pulsar://host:port; default: the server's setting
+	TopicsPattern    string `json:"topics_pattern,omitempty" yaml:"topics_pattern,omitempty"`       // in place of topics; see SplitTopicsPattern
+	Subscription     string `json:"subscription,omitempty" yaml:"subscription,omitempty"`           // default: NAME
+	SubscriptionType string `json:"subscription_type,omitempty" yaml:"subscription_type,omitempty"` // failover, exclusive
+
+	StartFrom string `json:"start_from,omitempty" yaml:"start_from,omitempty"` // earliest, latest, RFC 3339; only where no position is known
+
+	// Configs and Credentials are settings of the broker's client by the names of
+	// librdkafka, or of Pulsar's clients. Values of Credentials, and of names that
+	// hold secrets (see SecretConfig), never leave the server: see Redacted.
 	Configs     map[string]string `json:"configs,omitempty" yaml:"configs,omitempty"`
 	Credentials map[string]string `json:"credentials,omitempty" yaml:"credentials,omitempty"`
 
@@ -100,17 +105,23 @@ func (s StreamSpec) WithoutDefaults() StreamSpec {
 
 // defaults are those of the options that have one of their own.
 func (s *StreamSpec) defaults() []optionDefault {
-	return []optionDefault{
+	var ofSource []optionDefault
+	switch s.Source {
+	case "", SourceNameKafka:
+		ofSource = []optionDefault{defaultOf(&s.ConsumerGroup, "graphmill."+s.Name)}
+	case SourceNamePulsar:
+		ofSource = []optionDefault{defaultOf(&s.Subscription, s.Name), defaultOf(&s.SubscriptionType, SubscriptionFailover)}
+	}
+	return append(ofSource,
 		defaultOf(&s.Source, SourceNameKafka),
 		defaultOf(&s.BatchSize, DefaultBatchSize),
 		defaultOf(&s.BatchBytes, DefaultBatchBytes),
 		defaultOf(&s.BatchIntervalMS, DefaultBatchInterval),
-		defaultOf(&s.ConsumerGroup, "graphmill."+s.Name),
 		defaultOf(&s.StartFrom, StartLatest),
 		defaultOf(&s.Delivery, DeliveryAtLeastOnce),
 		defaultOf(&s.OnFailure, OnFailureStop),
 		defaultOf(&s.Coalesce, CoalesceOn),
-	}
+	)
 }
 
 // optionDefault puts the default of an option where nothing is, and the other way
@@ -141,11 +152,17 @@ func (s *StreamSpec) Validate() error {
 	if err := ValidateName("name", s.Name); err != nil {
 		return err
 	}
-	if s.Source != SourceNameKafka {
-		return Invalid("source", "the source %s is not known; kafka is", clip(s.Source))
-	}
-	if err := validateTopics(s.Topics); err != nil {
-		return err
+	switch s.Source {
+	case SourceNameKafka:
+		if err := s.validateKafka(); err != nil {
+			return err
+		}
+	case SourceNamePulsar:
+		if err := s.validatePulsar(); err != nil {
+			return err
+		}
+	default:
+		return Invalid("source", "the source %s is not known; kafka and pulsar are", clip(s.Source))
 	}
 	if s.Transform == "" {
 		return Invalid("transform", "a transformation is needed, as MODULE.FUNCTION")
@@ -167,17 +184,6 @@ func (s *StreamSpec) Validate() error {
 		if r.value < r.low || r.value > r.high {
 			return Invalid(r.field, "%d is outside of %d to %d", r.value, r.low, r.high)
 		}
-	}
-	if len(s.BootstrapServers) > maxBrokers {
-		return Invalid("bootstrap_servers", "%d addresses, %d are the most", len(s.BootstrapServers), maxBrokers)
-	}
-	for _, b := range s.BootstrapServers {
-		if err := ValidateBroker("bootstrap_servers", b); err != nil {
-			return err
-		}
-	}
-	if len(s.ConsumerGroup) > maxGroupLength {
-		return Invalid("consumer_group", "the name has %d bytes, %d are the most", len(s.ConsumerGroup), maxGroupLength)
 	}
 	if _, err := ParseStart("start_from", s.StartFrom); err != nil {
 		return err
@@ -235,31 +241,6 @@ func validateConfigs(field string, entries map[string]string) error {
 			return Invalid(field, "the value of %s has %d bytes, %d are the most", clip(name), len(value), maxConfigBytes)
 		case value == RedactedValue:
 			return Invalid(field, "the value of %s is %s, which stands for a secret that is not shown; give the value, or secret:NAME", clip(name), RedactedValue)
-		}
-	}
-	return nil
-}
-
-var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
-
-// validateTopics applies Kafka's own rules for topic names.
-func validateTopics(topics []string) error {
-	switch {
-	case len(topics) == 0:
-		return Invalid("topics", "at least one topic is needed")
-	case len(topics) > maxTopics:
-		return Invalid("topics", "%d topics, %d are the most", len(topics), maxTopics)
-	}
-	for i, t := range topics {
-		switch {
-		case t == "":
-			return Invalid("topics", "topic %d is empty", i+1)
-		case len(t) > maxTopicLength:
-			return Invalid("topics", "the name of topic %d has %d characters, %d are the most", i+1, len(t), maxTopicLength)
-		case t == "." || t == ".." || !topicName.MatchString(t):
-			return Invalid("topics", "%s cannot be a topic: letters, digits, '.', '_' and '-' may stand in a name", clip(t))
-		case slices.Contains(topics[:i], t):
-			return Invalid("topics", "%s is there twice", clip(t))
 		}
 	}
 	return nil

@@ -82,7 +82,7 @@ func TestBadRequestsNameWhatIsWrong(t *testing.T) {
 		"nested too deep":    {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: `{"name":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}"}, 422, "invalid", "name" + strings.Repeat("[0]", 64), "more than 64 deep"},
 		"too many values":    {request{method: "POST", path: "/api/v1/modules/m/transformations/f:run", contentType: jsonType, body: `{"messages":[` + strings.Repeat("{},", 500_000) + "{}]}"}, 413, "too_large", "", "500000 values"},
 		"binary header":      {request{method: "POST", path: "/api/v1/modules/m/transformations/f:run", contentType: jsonType, body: `{"messages":[{"headers":[["k",{"base64":"YQ==","more":"YQ=="}]]}]}`}, 422, "invalid", "", "headers: the value"},
-		"null list":          {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: `{"name":"s","topics":null,"transform":"m"}`}, 422, "invalid", "topics", "expected array"},
+		"null list":          {request{method: "POST", path: "/api/v1/modules/m/transformations/f:run", contentType: jsonType, body: `{"messages":null}`}, 422, "invalid", "messages", "expected array"},
 		"not one of":         {request{method: "POST", path: "/api/v1/streams", contentType: jsonType, body: good + `,"coalesce":"maybe"}`}, 422, "invalid", "coalesce", "on, off"},
 		"option of stop":     {request{method: "POST", path: "/api/v1/streams/s:stop", contentType: jsonType, body: `{"batch_limit":1}`}, 422, "invalid", "batch_limit", "no such field"},
 		"start of nothing":   {request{method: "POST", path: "/api/v1/streams/s:start", contentType: jsonType, body: `{"batch_limit":0}`}, 422, "invalid", "batch_limit", ">= 1"},

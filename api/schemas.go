@@ -98,7 +98,7 @@ ModuleUse.version         The version that it transforms with now; left out: it 
 LogLine.level             debug, info, warn or error.
 LogLine.text              The line.
 MessageRef.topic          The topic.
-OffsetsInfo.group         The consumer group.
+OffsetsInfo.group         The consumer group; of Pulsar the subscription.
 OffsetsInfo.members       Who is in it now: positions cannot be set while there are any.
 OffsetsInfo.partitions    Where a start would begin, by topic and partition.
 GroupMember.client_id     How the member calls itself.
@@ -110,7 +110,10 @@ PartitionOffsets.offset     The next offset to read; null: not known now.
 PartitionOffsets.origin     Why there: group (its commit), catalog (the last acknowledged position), new_partition, start_from, accepted.
 PartitionOffsets.first      The first offset that the broker still has; null: not known now.
 PartitionOffsets.end        Behind the last committed message; null: not known now.
-PartitionOffsets.lag        End less offset; null: not known now.
+PartitionOffsets.lag        End less offset, of Pulsar in entries; null: not known now.
+PartitionOffsets.message_id       Pulsar: the next message to read, LEDGER:ENTRY:INDEX.
+PartitionOffsets.last_message_id  Pulsar: the last message that the broker has.
+PartitionOffsets.lag_from         Pulsar: who tells the lag, client or admin.
 PartitionOffsets.problem    Why a start would fail here.
 OffsetProblem.code          position_lost or topic_recreated.
 OffsetProblem.text          What is the matter.
@@ -124,7 +127,8 @@ Reason.next_step          What to do, a sentence or a command.
 Position.topic            The topic.
 Position.partition        The partition.
 Position.topic_id         The broker's id of the topic; tells a topic that was made anew.
-Position.offset           The next offset to read.
+Position.offset           The next offset to read; -1 for Pulsar.
+Position.message_id       Pulsar: the next message to read, LEDGER:ENTRY:INDEX.
 TopicPartition.topic      The topic.
 TopicPartition.partition  The partition.
 StreamStatus.name         The name of the stream.
@@ -179,7 +183,10 @@ PartitionStatus.topic_id      The broker's id of the topic.
 PartitionStatus.notice        What limits the care that is taken of the partition; absent: nothing.
 PartitionStatus.acknowledged  The next offset to read after what is acknowledged; null: not known.
 PartitionStatus.end           The broker's end offset; null: not known now.
-PartitionStatus.lag           End less acknowledged; null: not known now.
+PartitionStatus.lag           End less acknowledged, of Pulsar in entries; null: not known now.
+PartitionStatus.message_id       Pulsar: the next message to read after what is acknowledged, LEDGER:ENTRY:INDEX.
+PartitionStatus.last_message_id  Pulsar: the last message that the broker has.
+PartitionStatus.lag_from         Pulsar: who tells the lag, client (0 where all is read, else an estimate or null) or admin (the broker's own backlog).
 PartitionStatus.messages_per_second_10s Messages acknowledged a second by this server, over the last 10 seconds.
 PartitionStatus.lane          The lane that reads it, from 0; null: nothing reads it here.
 TextStatus.hash           First 12 hexadecimal digits of the text's SHA-256.
@@ -192,6 +199,7 @@ FailureStatus.text        What happened.
 FailureStatus.positions   Where the failed batch begins.
 FailureStatus.message     The partition of the message to look at first.
 FailureStatus.offset      The offset of that message.
+FailureStatus.message_id  Pulsar: the id of that message.
 Counters.since            When counting began, with the last start; absent where there was none in this process.
 Counters.messages         Messages acknowledged.
 Counters.batches          Batches acknowledged.

@@ -16,19 +16,25 @@ import (
 // The two convert into each other, so the compiler keeps them alike.
 type StreamDefinition struct {
 	Name      string   `json:"name" doc:"The name of the stream."`
-	Source    string   `json:"source,omitempty" enum:"kafka" doc:"What the stream reads: kafka, which Redpanda is too."`
-	Topics    []string `json:"topics" doc:"The topics."`
+	Source    string   `json:"source,omitempty" enum:"kafka,pulsar" doc:"What the stream reads: kafka (the default), which Redpanda is too, or pulsar."`
+	Topics    []string `json:"topics" required:"false" doc:"The topics. Of Pulsar NAME, which is in public/default, or persistent://TENANT/NAMESPACE/NAME; partitioned ones are read whole."`
 	Transform string   `json:"transform" example:"movies.transform" doc:"The transformation, as MODULE.FUNCTION; MODULE alone means its function transform."`
 
 	BatchSize       int   `json:"batch_size,omitempty" minimum:"1" doc:"A batch is closed at this many messages; 1000 by default, 1000000 at most."`
 	BatchBytes      int64 `json:"batch_bytes,omitempty" minimum:"1" doc:"A batch is closed at this many bytes of payload, keys and headers; 16777216 by default, 268435456 at most."`
 	BatchIntervalMS int64 `json:"batch_interval_ms,omitempty" minimum:"1" doc:"A batch is closed after this many milliseconds; 100 by default, 3600000 at most."`
 
-	BootstrapServers []string `json:"bootstrap_servers,omitempty" doc:"Brokers, as host:port; by default those of the server's settings."`
-	ConsumerGroup    string   `json:"consumer_group,omitempty" doc:"The consumer group; graphmill.NAME by default."`
-	StartFrom        string   `json:"start_from,omitempty" doc:"Where to begin where no position is known: earliest, latest (the default), or a time in RFC 3339."`
+	BootstrapServers []string `json:"bootstrap_servers,omitempty" doc:"Kafka: brokers, as host:port; by default those of the server's settings."`
+	ConsumerGroup    string   `json:"consumer_group,omitempty" doc:"Kafka: the consumer group; graphmill.NAME by default."`
 
-	Configs     map[string]string `json:"configs,omitempty" doc:"Settings of the broker's client by librdkafka's names. Values that hold secrets are not shown."`
+	ServiceURL       string `json:"service_url,omitempty" doc:"Pulsar: its address, pulsar://HOST:PORT or pulsar+ssl://HOST:PORT, more hosts behind commas; by default that of the server's settings."`
+	TopicsPattern    string `json:"topics_pattern,omitempty" doc:"Pulsar: a regular expression that the whole name of a topic matches, in place of topics: EXPRESSION in public/default, or persistent://TENANT/NAMESPACE/EXPRESSION. Topics that are made later are found, too."`
+	Subscription     string `json:"subscription,omitempty" doc:"Pulsar: the subscription; NAME by default."`
+	SubscriptionType string `json:"subscription_type,omitempty" enum:"failover,exclusive" doc:"Pulsar: failover (the default) lets several servers share the partitions, exclusive refuses a second one."`
+
+	StartFrom string `json:"start_from,omitempty" doc:"Where to begin where no position is known: earliest, latest (the default), or a time in RFC 3339."`
+
+	Configs     map[string]string `json:"configs,omitempty" doc:"Settings of the broker's client by the names of librdkafka, or of Pulsar's clients. Values that hold secrets are not shown."`
 	Credentials map[string]string `json:"credentials,omitempty" doc:"Like configs; no value is ever shown. secret:NAME takes the value from the server's secrets."`
 
 	Delivery  string            `json:"delivery,omitempty" enum:"at_least_once" doc:"What a crash may do: at_least_once may repeat a batch, never lose one."`

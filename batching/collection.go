@@ -20,13 +20,16 @@ func (c *collection) empty() bool { return len(c.messages) == 0 && len(c.positio
 // f. A fetch without messages moves the position only.
 func (c *collection) take(f *graphmill.Fetch, p Policy) (graphmill.CloseReason, bool) {
 	n, bytes, reason, full := c.fitting(f.Messages, p)
+	if full {
+		n, bytes = c.toBorder(f.Messages, n, bytes)
+	}
 	c.add(f.Messages[:n], bytes, p.Size)
 	switch {
 	case n == len(f.Messages):
 		c.reach(f.Next) // past the control records behind the last message
 	case n > 0:
 		cut := f.Next
-		cut.Offset = f.Messages[n-1].Offset + 1
+		cut.Pass(&f.Messages[n-1])
 		c.reach(cut)
 	}
 	f.Messages = f.Messages[n:]
@@ -52,6 +55,21 @@ func (c *collection) fitting(messages []graphmill.Message, p Policy) (n int, byt
 		}
 	}
 	return n, bytes, 0, false
+}
+
+// toBorder shortens the n messages that fit to whole entries. Only an entry that
+// no batch can hold is cut: the broker would deliver the part that is done again,
+// and whoever reads it has to know that part.
+func (c *collection) toBorder(messages []graphmill.Message, n int, bytes int64) (int, int64) {
+	whole, left := n, bytes
+	for whole > 0 && messages[whole-1].EntryRest > 0 {
+		whole--
+		left -= messages[whole].Size()
+	}
+	if whole == 0 && len(c.messages) == 0 {
+		return n, bytes
+	}
+	return whole, left
 }
 
 func (c *collection) add(messages []graphmill.Message, bytes int64, size int) {

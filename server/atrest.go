@@ -93,9 +93,9 @@ func (st *stream) askAtRest(rec catalog.Stream) (partitions []graphmill.Partitio
 	}
 	partitions = make([]graphmill.PartitionStatus, len(info.Partitions))
 	for i, p := range info.Partitions {
-		partitions[i] = graphmill.PartitionStatus{TopicPartition: p.TopicPartition, TopicID: p.TopicID, Acknowledged: -1, End: p.End, Lag: -1, Lane: -1}
+		partitions[i] = graphmill.PartitionStatus{TopicPartition: p.TopicPartition, TopicID: p.TopicID, Acknowledged: -1, End: p.End, LastMessageID: p.LastMessageID, LagFrom: p.LagFrom, Lag: -1, Lane: -1}
 		if p.Origin == graphmill.OriginGroup || p.Origin == graphmill.OriginCatalog {
-			partitions[i].Acknowledged, partitions[i].Lag = p.Offset, p.Lag
+			partitions[i].Acknowledged, partitions[i].MessageID, partitions[i].Lag = p.Offset, p.MessageID, p.Lag
 		}
 	}
 	return partitions, false

@@ -240,8 +240,7 @@ func (s *Server) check(ctx context.Context, spec graphmill.StreamSpec, r CheckRe
 			out, err := instance.Transform(ctx, graphmill.SourceKafka, b.Messages)
 			if err != nil {
 				return batches, transformationFailed(err, func(i int) string {
-					m := &b.Messages[i]
-					return fmt.Sprintf("message %s@%d", graphmill.TopicPartition{Topic: m.Topic, Partition: m.Partition}, m.Offset)
+					return "message " + b.Messages[i].Position().String()
 				})
 			}
 			out.Failures = append(out.Failures, s.wouldRefuse(spec, out)...)

@@ -29,6 +29,9 @@ func (s *Server) CreateStream(ctx context.Context, r CreateRequest) (StreamInfo,
 	if err := spec.Validate(); err != nil {
 		return StreamInfo{}, err
 	}
+	if spec.Source != graphmill.SourceNameKafka {
+		return StreamInfo{}, graphmill.Invalid("source", "this server reads kafka only")
+	}
 	if len(s.brokers(spec)) == 0 {
 		return StreamInfo{}, noBroker()
 	}

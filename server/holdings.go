@@ -92,9 +92,9 @@ func (h *holdings) list(wanted func(graphmill.TopicPartition) bool) []graphmill.
 	return positions
 }
 
-// positionsText lists positions as topic/partition@offset.
+// positionsText lists positions as topic/partition@position.
 func positionsText(positions []graphmill.Position) string {
-	return firstOf(positions, " ", func(p graphmill.Position) string { return fmt.Sprintf("%s@%d", p.TopicPartition, p.Offset) })
+	return firstOf(positions, " ", graphmill.Position.String)
 }
 
 // partitionsText lists partitions as topic/partition.

@@ -179,10 +179,10 @@ func (j *job) takeOff(n int) *job {
 	j.whole.full++
 	head.batch.Closed = j.batch.Closed
 	head.batch.Messages, j.batch.Messages = slices.Clip(j.batch.Messages[:n]), j.batch.Messages[n:]
-	reached := map[graphmill.TopicPartition]int64{}
+	reached := map[graphmill.TopicPartition]*graphmill.Message{} // the last that is taken off
 	for i := range head.batch.Messages {
 		m := &head.batch.Messages[i]
-		reached[m.TopicPartition()] = m.Offset + 1
+		reached[m.TopicPartition()] = m
 		head.batch.Bytes += m.Size()
 	}
 	j.batch.Bytes -= head.batch.Bytes
@@ -194,22 +194,22 @@ func (j *job) takeOff(n int) *job {
 	first, last := j.first, j.batch.Positions
 	j.first, j.batch.Positions = nil, nil
 	for _, p := range last {
-		at, begun := reached[p.TopicPartition]
+		m, begun := reached[p.TopicPartition]
 		if begun && !goesOn[p.TopicPartition] {
 			head.batch.Positions = append(head.batch.Positions, p) // past control records behind the last message
 			continue
 		}
 		j.batch.Positions = append(j.batch.Positions, p)
 		if begun {
-			p.Offset = at
+			p.Pass(m)
 			head.batch.Positions = append(head.batch.Positions, p)
 		}
 	}
 	for _, p := range first {
-		at, begun := reached[p.TopicPartition]
+		m, begun := reached[p.TopicPartition]
 		if begun {
 			head.first = append(head.first, p)
-			p.Offset = at
+			p.Pass(m)
 		}
 		if !begun || goesOn[p.TopicPartition] {
 			j.first = append(j.first, p)

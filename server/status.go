@@ -95,7 +95,7 @@ func (r *run) partitions(ctx context.Context) (ps []graphmill.PartitionStatus, o
 func unknownEnds(positions []graphmill.Position) []graphmill.PartitionStatus {
 	ps := make([]graphmill.PartitionStatus, len(positions))
 	for i, p := range positions {
-		ps[i] = graphmill.PartitionStatus{TopicPartition: p.TopicPartition, TopicID: p.TopicID, Acknowledged: p.Offset, End: -1, Lag: -1}
+		ps[i] = graphmill.PartitionStatus{TopicPartition: p.TopicPartition, TopicID: p.TopicID, Acknowledged: p.Offset, MessageID: p.MessageID, End: -1, Lag: -1}
 	}
 	return ps
 }

@@ -243,9 +243,16 @@ func (l *lane) blame(j *job, err error) error {
 		named.Text = fmt.Sprintf("%s, in the batch that begins at %s", f.Text, positionsText(j.first))
 		if f.Message >= 0 && f.Message < len(j.batch.Messages) {
 			m := &j.batch.Messages[f.Message]
-			tp, offset := m.TopicPartition(), m.Offset
-			named.Text = fmt.Sprintf("%s (look first at message %s@%d)", named.Text, tp, offset)
-			failure.Message, failure.Offset = &tp, &offset
+			tp := m.TopicPartition()
+			named.Text = fmt.Sprintf("%s (look first at message %s)", named.Text, m.Position())
+			failure.Message = &tp
+			if m.Offset >= 0 {
+				offset := m.Offset
+				failure.Offset = &offset
+			} else {
+				id := m.MessageID
+				failure.MessageID = &id
+			}
 			named.Next = l.pastMessage(j, f)
 		}
 		f = &named
@@ -268,6 +275,8 @@ func (l *lane) pastMessage(j *job, f *graphmill.Fault) string {
 	if before > 0 {
 		caution = fmt.Sprintf(" (to have the %s before it applied first: graphmill stream edit %s --batch-size 1, and start it)", count(before, "message"), stream)
 	}
-	return fmt.Sprintf("%s; or go past the message%s: graphmill stream offsets %s --set %d --partition %s",
-		cmp.Or(nextStep(stream, f), "mend the cause"), caution, stream, m.Offset+1, m.TopicPartition())
+	behind := m.Position()
+	behind.Pass(m)
+	return fmt.Sprintf("%s; or go past the message%s: graphmill stream offsets %s --set %s --partition %s",
+		cmp.Or(nextStep(stream, f), "mend the cause"), caution, stream, behind.At(), m.TopicPartition())
 }

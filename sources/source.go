@@ -22,8 +22,9 @@ type Source interface {
 	// and waited out until ctx ends; a fault of class set_up ends it.
 	Open(ctx context.Context) error
 
-	// Fetch waits until there is something, then returns at most max messages,
-	// in order within each partition. It returns the context's error when ctx
+	// Fetch waits until there is something, then returns at most max messages, in
+	// order within each partition; more only where it begins an entry of Pulsar's,
+	// which it returns as a whole. It returns the context's error when ctx
 	// ends; that loses nothing. Outages are told to the Observer and waited
 	// out; a *graphmill.Fault means that the source cannot go on.
 	Fetch(ctx context.Context, max int) ([]graphmill.Fetch, error)

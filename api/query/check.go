@@ -84,5 +84,5 @@ func failureText(messages []graphmill.Message, f graphmill.Failure) string {
 		return "The transformation could not handle the batch: " + f.Text
 	}
 	m := &messages[f.Message]
-	return fmt.Sprintf("The transformation could not handle message %s@%d: %s", m.TopicPartition(), m.Offset, f.Text)
+	return fmt.Sprintf("The transformation could not handle message %s: %s", m.Position(), f.Text)
 }

@@ -152,16 +152,24 @@ func metadata(w graphmill.Work) map[string]any {
 	return m
 }
 
-// positions writes the offsets of a batch as topic/partition:first-last, both
-// included.
+// positionRange writes what lies between two positions of a partition: Kafka's
+// first and last offset, Pulsar's first message and the one behind the last.
+func positionRange(first, next graphmill.Position) string {
+	if first.Offset >= 0 {
+		return fmt.Sprintf("%s:%d-%d", first.TopicPartition, first.Offset, next.Offset-1)
+	}
+	return fmt.Sprintf("%s:%s until %s", first.TopicPartition, first.At(), next.At())
+}
+
+// positions writes the positions of a batch, partition by partition.
 func positions(w graphmill.Work) string {
-	last := make(map[graphmill.TopicPartition]int64, len(w.Last))
+	last := make(map[graphmill.TopicPartition]graphmill.Position, len(w.Last))
 	for _, p := range w.Last {
-		last[p.TopicPartition] = p.Offset - 1
+		last[p.TopicPartition] = p
 	}
 	var b strings.Builder
 	for i, p := range w.First {
-		one := fmt.Sprintf("%s:%d-%d", p.TopicPartition, p.Offset, last[p.TopicPartition])
+		one := positionRange(p, last[p.TopicPartition])
 		if i > 0 {
 			one = ", " + one
 		}

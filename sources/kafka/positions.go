@@ -78,6 +78,9 @@ func (f *facts) show(cfg *Config, tp graphmill.TopicPartition) graphmill.Partiti
 // "partition". A time after the last message means latest. It tries for ten
 // seconds at most; what the brokers do is a *graphmill.Fault.
 func SetOffsets(ctx context.Context, cfg Config, to graphmill.OffsetTarget, only *graphmill.TopicPartition) ([]graphmill.Position, error) {
+	if to.MessageID != nil {
+		return nil, graphmill.Invalid("set", "%s is a message id of Pulsar's; this stream reads Kafka, which has offsets", to)
+	}
 	// Where there is no position START would begin there, so it begins there.
 	cfg.Start = to.Start
 	var set []graphmill.Position

@@ -174,6 +174,7 @@ func TestOffsetsThatCannotBeSet(t *testing.T) {
 		{"before what one has", "0", nil, "set", topic + "/0 has the offsets 1 to 3, 0 is not among them"},
 		{"behind what one has", "4", nil, "set", topic + "/0 has the offsets 1 to 3"},
 		{"far behind", "9223372036854775807", nil, "set", "is not among them"},
+		{"a message id", "12:5:0", nil, "set", "this stream reads Kafka"},
 		{"a partition that does not exist", "earliest", &graphmill.TopicPartition{Topic: topic, Partition: 2}, "partition", topic + "/2 does not exist: topic \"" + topic + "\" has the partitions 0 to 1"},
 		{"a negative partition", "earliest", &graphmill.TopicPartition{Topic: topic, Partition: -1}, "partition", "does not exist"},
 		{"a topic of another stream", "earliest", &graphmill.TopicPartition{Topic: foreign}, "partition", "is not of this stream, which reads " + topic},
