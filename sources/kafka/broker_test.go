@@ -9,7 +9,6 @@ import (
 	"os"
 	"regexp"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,7 +21,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources"
 	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/sources/sourcetest"
 )
 
 // realKafka is the variable that names a real broker (host:port) to run these
@@ -211,7 +212,7 @@ func (b *broker) config(topics ...string) kafka.Config {
 }
 
 // open makes a source and opens it.
-func (b *broker) open(cfg kafka.Config) (*kafka.Source, *observer) {
+func (b *broker) open(cfg kafka.Config) (*kafka.Source, *sourcetest.Observer) {
 	b.t.Helper()
 	s, o := b.source(cfg)
 	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
@@ -221,16 +222,27 @@ func (b *broker) open(cfg kafka.Config) (*kafka.Source, *observer) {
 }
 
 // source makes a source that is closed at the end of the test.
-func (b *broker) source(cfg kafka.Config) (*kafka.Source, *observer) {
+func (b *broker) source(cfg kafka.Config) (*kafka.Source, *sourcetest.Observer) {
 	b.t.Helper()
-	o := &observer{}
+	o := &sourcetest.Observer{}
+	return b.sourceFor(cfg, o), o
+}
+
+func (b *broker) sourceFor(cfg kafka.Config, o *sourcetest.Observer) *kafka.Source {
+	b.t.Helper()
 	s, err := kafka.New(cfg, o)
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() { closeSource(b.t, s) })
-	return s, o
+	return s
 }
 
-func closeSource(t *testing.T, s *kafka.Source) {
+// join opens a source that reads and acknowledges by itself.
+func (b *broker) join(cfg kafka.Config) *sourcetest.Member {
+	b.t.Helper()
+	return sourcetest.Join(b.t, func(o *sourcetest.Observer) sources.Source { return b.sourceFor(cfg, o) })
+}
+
+func closeSource(t *testing.T, s sources.Source) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
@@ -238,180 +250,16 @@ func closeSource(t *testing.T, s *kafka.Source) {
 	}
 }
 
-// fetcher is a Source or a Reader.
-type fetcher interface {
-	Fetch(ctx context.Context, max int) ([]graphmill.Fetch, error)
-}
-
-// collect fetches until there are n messages, and returns them and the last
-// position of each partition.
-func collect(t *testing.T, s fetcher, n int) ([]graphmill.Message, map[graphmill.TopicPartition]graphmill.Position) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	var got []graphmill.Message
-	at := map[graphmill.TopicPartition]graphmill.Position{}
-	for len(got) < n {
-		fetches, err := s.Fetch(ctx, n-len(got))
-		require.NoError(t, err, "after %d messages of %d", len(got), n)
-		for _, f := range fetches {
-			got = append(got, f.Messages...)
-			at[f.Next.TopicPartition] = f.Next
-		}
-	}
-	require.Len(t, got, n)
-	return got, at
-}
-
-// nothing checks that nothing comes for a while.
-func nothing(t *testing.T, s fetcher, d time.Duration) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	defer cancel()
-	fetches, err := s.Fetch(ctx, 100)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Empty(t, fetches)
-}
-
-func payloads(ms []graphmill.Message) []string {
-	out := make([]string, 0, len(ms))
-	for _, m := range ms {
-		out = append(out, string(m.Payload))
-	}
-	return out
-}
-
-func positions(at map[graphmill.TopicPartition]graphmill.Position) []graphmill.Position {
-	var out []graphmill.Position
-	for _, p := range at {
-		out = append(out, p)
-	}
-	graphmill.SortPositions(out)
-	return out
-}
+// In the words of these tests.
+var (
+	collect   = sourcetest.Collect
+	nothing   = sourcetest.Nothing
+	payloads  = sourcetest.Payloads
+	positions = sourcetest.Positions
+)
 
 func tp(topic string, partition int32) graphmill.TopicPartition {
 	return graphmill.TopicPartition{Topic: topic, Partition: partition}
-}
-
-// observer keeps what a source tells.
-type observer struct {
-	// whenRevoked runs within Revoked, where it is set.
-	whenRevoked func(ctx context.Context, tps []graphmill.TopicPartition, lost bool)
-
-	mu        sync.Mutex
-	busy      bool
-	waits     []*graphmill.Fault
-	waiting   *graphmill.Fault
-	recovered int
-	absent    []graphmill.Position
-	assigned  map[graphmill.TopicPartition]graphmill.Position
-	revoked   []graphmill.TopicPartition
-	lost      int
-}
-
-// enter checks that the observer is called by one at a time.
-func (o *observer) enter() func() {
-	o.mu.Lock()
-	if o.busy {
-		panic("two calls of the Observer at the same time")
-	}
-	o.busy = true
-	o.mu.Unlock()
-	return func() {
-		o.mu.Lock()
-		o.busy = false
-		o.mu.Unlock()
-	}
-}
-
-func (o *observer) Waiting(f *graphmill.Fault) {
-	defer o.enter()()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.waits = append(o.waits, f)
-	o.waiting = f
-}
-
-func (o *observer) Recovered() {
-	defer o.enter()()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.recovered++
-	o.waiting = nil
-}
-
-func (o *observer) Absent(ps []graphmill.Position) {
-	defer o.enter()()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.absent = append(o.absent, ps...)
-}
-
-func (o *observer) Assigned(ps []graphmill.Position) {
-	defer o.enter()()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.assigned == nil {
-		o.assigned = map[graphmill.TopicPartition]graphmill.Position{}
-	}
-	for _, p := range ps {
-		o.assigned[p.TopicPartition] = p
-	}
-}
-
-func (o *observer) Revoked(ctx context.Context, tps []graphmill.TopicPartition, lost bool) {
-	defer o.enter()()
-	if o.whenRevoked != nil {
-		o.whenRevoked(ctx, tps, lost)
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, tp := range tps {
-		delete(o.assigned, tp)
-	}
-	o.revoked = append(o.revoked, tps...)
-	if lost {
-		o.lost++
-	}
-}
-
-// code is the code of what is waited for now.
-func (o *observer) code() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.waiting == nil {
-		return ""
-	}
-	return o.waiting.Code
-}
-
-func (o *observer) lastWait() *graphmill.Fault {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.waits) == 0 {
-		return nil
-	}
-	return o.waits[len(o.waits)-1]
-}
-
-// told is how often Waiting and Recovered were called.
-func (o *observer) told() (waits, recovered int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.waits), o.recovered
-}
-
-func (o *observer) isLost() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.lost > 0
-}
-
-func (o *observer) owns() []graphmill.Position {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return positions(o.assigned)
 }
 
 // restartable is a kfake that can be stopped and started again on the same

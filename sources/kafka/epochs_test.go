@@ -62,9 +62,9 @@ func TestOrderlyElectionsLoseNothingAndTellNothing(t *testing.T) {
 	}
 	closeSource(t, s)
 	_, o2 := b.open(cfg)
-	require.EqualValues(t, 8, o2.owns()[0].Offset)
-	waits, _ := o.told()
-	require.Zero(t, waits, o.waits)
+	require.EqualValues(t, 8, o2.Owned()[0].Offset)
+	waits, _ := o.Told()
+	require.Zero(t, waits, o.Waits())
 }
 
 // A kfake that is started again from an earlier copy of its data is a leader
@@ -121,11 +121,11 @@ func TestMessagesThatAnElectionHasLostAreToldThoughTheOffsetIsThere(t *testing.T
 		stand(cfg.Group)
 		cfg.AcceptLost = "latest"
 		s, o := r.open(cfg)
-		require.EqualValues(t, 6, o.owns()[0].Offset)
+		require.EqualValues(t, 6, o.Owned()[0].Offset)
 		closeSource(t, s)
 		cfg.AcceptLost = ""
 		_, o = r.open(cfg)
-		require.EqualValues(t, 6, o.owns()[0].Offset, "and it is settled")
+		require.EqualValues(t, 6, o.Owned()[0].Offset, "and it is settled")
 	})
 }
 

@@ -2,7 +2,6 @@ package kafka_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -12,156 +11,6 @@ import (
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources/kafka"
 )
-
-// member is a source with a loop around it that reads and acknowledges as a
-// stream does: what a revocation takes away is forgotten before it returns.
-type member struct {
-	s *kafka.Source
-	o *observer
-
-	mu     sync.Mutex
-	counts map[string]int // how often each message was acknowledged here
-	hold   map[graphmill.TopicPartition][]graphmill.Fetch
-
-	cancel context.CancelFunc
-	done   chan struct{}
-}
-
-func (b *broker) join(cfg kafka.Config) *member {
-	b.t.Helper()
-	m := &member{counts: map[string]int{}, hold: map[graphmill.TopicPartition][]graphmill.Fetch{}, done: make(chan struct{})}
-	m.s, m.o = b.source(cfg)
-	m.o.whenRevoked = func(_ context.Context, tps []graphmill.TopicPartition, _ bool) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		for _, tp := range tps {
-			delete(m.hold, tp)
-		}
-	}
-	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
-	defer cancel()
-	require.NoError(b.t, m.s.Open(ctx))
-	ctx, m.cancel = context.WithCancel(b.t.Context())
-	b.t.Cleanup(m.stop)
-	go m.run(ctx, b.t)
-	return m
-}
-
-func (m *member) stop() {
-	m.cancel()
-	<-m.done
-}
-
-func (m *member) run(ctx context.Context, t *testing.T) {
-	defer close(m.done)
-	for {
-		fetches, err := m.s.Fetch(ctx, 10)
-		if err != nil {
-			return
-		}
-		// One batch a fetch; held back for a moment, so that a revocation can
-		// come between.
-		m.mu.Lock()
-		for _, f := range fetches {
-			m.hold[f.Next.TopicPartition] = append(m.hold[f.Next.TopicPartition], f)
-		}
-		m.mu.Unlock()
-		if err := pauseFor(ctx, time.Millisecond); err != nil {
-			return
-		}
-		m.mu.Lock()
-		var at []graphmill.Position
-		for tp, fs := range m.hold {
-			for _, f := range fs {
-				for _, msg := range f.Messages {
-					m.counts[string(msg.Payload)]++
-				}
-			}
-			at = append(at, fs[len(fs)-1].Next)
-			delete(m.hold, tp)
-		}
-		m.mu.Unlock()
-		if err := m.s.Acknowledge(ctx, at); err != nil && ctx.Err() == nil {
-			t.Error("acknowledge:", err)
-			return
-		}
-	}
-}
-
-func pauseFor(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (m *member) seen() map[string]int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	out := make(map[string]int, len(m.counts))
-	for k, v := range m.counts {
-		out[k] = v
-	}
-	return out
-}
-
-func TestCase7PartitionsMoveBetweenMembersAndNoMessageIsLost(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t)
-	topic := b.topic(4)
-	cfg := b.config(topic)
-	const each = 500
-	var producing sync.WaitGroup
-	produce := func(from int) {
-		producing.Go(func() {
-			for i := range each {
-				b.produce(topic, int32(i%4), fmt.Sprint(from+i))
-			}
-		})
-	}
-
-	one := b.join(cfg)
-	produce(0)
-	two := b.join(cfg)
-	require.Eventually(t, func() bool { return len(one.o.owns()) == 2 && len(two.o.owns()) == 2 }, 20*time.Second, 20*time.Millisecond, "each gets half")
-	produce(each)
-	producing.Wait()
-	two.stop()
-	closeSource(t, two.s)
-	require.Eventually(t, func() bool { return len(one.o.owns()) == 4 }, 20*time.Second, 20*time.Millisecond, "the one left gets all")
-	produce(2 * each)
-	producing.Wait()
-
-	require.Eventually(t, func() bool {
-		status, err := one.s.Partitions(t.Context())
-		if err != nil || len(status) != 4 {
-			return false
-		}
-		for _, p := range status {
-			if p.Lag != 0 {
-				return false
-			}
-		}
-		return true
-	}, 20*time.Second, 50*time.Millisecond)
-	one.stop()
-
-	total := one.seen()
-	for k, n := range two.seen() {
-		total[k] += n
-	}
-	for i := range 3 * each {
-		require.NotZero(t, total[fmt.Sprint(i)], "message %d was lost", i)
-	}
-	require.NotEmpty(t, two.seen())
-	require.NotEmpty(t, one.o.revoked)
-	require.Zero(t, one.o.lost, "the partitions were handed over, not lost")
-	for p, c := range b.commits(cfg.Group, topic) {
-		require.Equal(t, "gm1:"+b.id(topic)+":4", c.Metadata, "partition %d", p)
-	}
-}
 
 func TestRevokedPartitionMayBeAcknowledgedUntilRevokedReturns(t *testing.T) {
 	t.Parallel()
@@ -184,7 +33,7 @@ func TestRevokedPartitionMayBeAcknowledgedUntilRevokedReturns(t *testing.T) {
 	revoked := make(chan revocation, 1)
 	var at map[graphmill.TopicPartition]graphmill.Position
 	ready := make(chan struct{})
-	o.whenRevoked = func(ctx context.Context, tps []graphmill.TopicPartition, lost bool) {
+	o.WhenRevoked = func(ctx context.Context, tps []graphmill.TopicPartition, lost bool) {
 		<-ready
 		r := revocation{tps: tps, lost: lost}
 		deadline, _ := ctx.Deadline()
@@ -215,8 +64,8 @@ func TestRevokedPartitionMayBeAcknowledgedUntilRevokedReturns(t *testing.T) {
 	require.EqualValues(t, 1, r.atCommit, "what was finished is committed before the partition is given up")
 	require.Zero(t, r.fetched, "nothing of it is fetched any more")
 
-	require.Eventually(t, func() bool { return len(two.seen()) == 1 }, 20*time.Second, 20*time.Millisecond)
-	require.Equal(t, map[string]int{"late": 1}, two.seen(), "the other member goes on exactly there")
+	require.Eventually(t, func() bool { return len(two.Seen()) == 1 }, 20*time.Second, 20*time.Millisecond)
+	require.Equal(t, map[string]int{"late": 1}, two.Seen(), "the other member goes on exactly there")
 
 	// From now on the partition is somebody else's.
 	committed := func() int64 { return b.commits(cfg.Group, topic)[r.tps[0].Partition].At }
@@ -237,11 +86,7 @@ func TestMemberThatTheGroupHasForgottenLosesItsPartitions(t *testing.T) {
 	b.produce(topic, 0, "a")
 	collect(t, s, 1) // not acknowledged
 	b.forget(cfg.Group)
-	require.Eventually(t, func() bool {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		return o.lost == 1
-	}, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return o.Losses() == 1 }, 10*time.Second, 20*time.Millisecond)
 	got, _ := collect(t, s, 1)
 	require.Equal(t, []string{"a"}, payloads(got), "it has joined again and begins at the group's commit")
 }
@@ -251,7 +96,7 @@ func TestPartitionsGivenUpWhileACommitWaitsAreLeftOut(t *testing.T) {
 	one, two := b.topic(2), b.topic(1)
 	cfg := b.config(one, two)
 	s, o := b.open(cfg)
-	at := o.owns()
+	at := o.Owned()
 	for i := range at {
 		at[i].Offset = 5
 	}
@@ -263,19 +108,6 @@ func TestPartitionsGivenUpWhileACommitWaitsAreLeftOut(t *testing.T) {
 	require.NoError(t, kafka.Commit(t.Context(), s, at, func(graphmill.TopicPartition) bool { return false }))
 }
 
-func TestCloseLeavesTheGroupAtOnce(t *testing.T) {
-	b := newBroker(t)
-	topic := b.topic(1)
-	cfg := b.config(topic)
-	s, _ := b.open(cfg)
-	began := time.Now()
-	require.NoError(t, s.Close(t.Context()))
-	s, o := b.open(cfg)
-	require.Less(t, time.Since(began), 3*time.Second, "well within the session of the member that left")
-	require.Len(t, o.owns(), 1)
-	closeSource(t, s)
-}
-
 func TestCloseDuringARevocationEndsIt(t *testing.T) {
 	t.Parallel()
 	b := newBroker(t)
@@ -284,7 +116,7 @@ func TestCloseDuringARevocationEndsIt(t *testing.T) {
 	s, o := b.source(cfg)
 	entered := make(chan struct{})
 	var once sync.Once
-	o.whenRevoked = func(ctx context.Context, _ []graphmill.TopicPartition, _ bool) {
+	o.WhenRevoked = func(ctx context.Context, _ []graphmill.TopicPartition, _ bool) {
 		once.Do(func() { close(entered) })
 		<-ctx.Done()
 	}

@@ -111,7 +111,7 @@ func TestBrokerWithoutTopicIDs(t *testing.T) {
 	require.Contains(t, status[0].Notice, "no ids")
 	require.Zero(t, status[0].Lag)
 	closeSource(t, s)
-	require.Empty(t, o.owns()[0].TopicID)
+	require.Empty(t, o.Owned()[0].TopicID)
 
 	// A topic that was created anew shows only where it does not reach.
 	require.NoError(t, b.fake.DeleteTopic(topic))
@@ -217,7 +217,7 @@ func TestPartitionsThatAreAddedWhileReadingBeginAtTheirStart(t *testing.T) {
 	b.produce(topic, 2, "new-2")
 	got, _ := collect(t, s, 2)
 	require.ElementsMatch(t, []string{"new-1", "new-2"}, payloads(got))
-	require.Len(t, o.owns(), 3)
+	require.Len(t, o.Owned(), 3)
 	require.Equal(t, "gm1:"+b.id(topic)+":1", b.commits(cfg.Group, topic)[2].Metadata)
 }
 
@@ -260,24 +260,6 @@ func TestRecordsAboveTheSizeOfAFetchAreRead(t *testing.T) {
 	b.produce(topic, 0, "small")
 	got, _ := collect(t, s, 4)
 	require.Equal(t, []string{"small", big, big, "small"}, payloads(got))
-}
-
-func TestTopicsOfDifferentSizesAreReadTogether(t *testing.T) {
-	b := newBroker(t)
-	topics := []string{b.topic(1), b.topic(4), b.topic(7)}
-	cfg := b.config(topics...)
-	s, o := b.open(cfg)
-	require.Len(t, o.owns(), 12)
-	want := map[graphmill.TopicPartition][]string{}
-	for i, partitions := range []int32{1, 4, 7} {
-		for p := range partitions {
-			want[tp(topics[i], p)] = []string{fmt.Sprintf("%d-%d-a", i, p), fmt.Sprintf("%d-%d-b", i, p)}
-			b.produce(topics[i], p, want[tp(topics[i], p)]...)
-		}
-	}
-	require.Equal(t, want, drain(t, s))
-	require.Equal(t, "gm1:"+b.id(topics[2])+":7", b.commits(cfg.Group, topics[2])[6].Metadata)
-	require.Equal(t, "gm1:"+b.id(topics[0])+":1", b.commits(cfg.Group, topics[0])[0].Metadata)
 }
 
 func TestAnswersThatBrokersGiveForAWhileLoseNothing(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources/kafka"
 )
 
@@ -129,20 +128,6 @@ func TestPositionThatAnotherMemberHasSettledMeanwhileCounts(t *testing.T) {
 	b.produce(topic, 0, "after")
 	got, _ := collect(t, s, 1)
 	require.Equal(t, "meanwhile", payloads(got)[0])
-}
-
-func TestTopicThatIsCreatedRightAfterOpenIsReadFromItsBeginning(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t)
-	here, late := b.topic(1), b.name("late")
-	s, o := b.open(b.config(here, late))
-	o.mu.Lock()
-	require.Equal(t, []graphmill.Position{{TopicPartition: tp(late, 0)}}, o.absent, "told by then, for a server that is away when it is created")
-	o.mu.Unlock()
-	b.create(late, 1, nil)
-	b.produce(late, 0, "first")
-	got, _ := collect(t, s, 1)
-	require.Equal(t, []string{"first"}, payloads(got))
 }
 
 // The group's members have been told of a topic with one partition.

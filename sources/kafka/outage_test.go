@@ -42,32 +42,6 @@ func done(t *testing.T, c <-chan error) error {
 	}
 }
 
-func TestBrokerThatIsAwayAtOpenIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	r := newRestartable(t)
-	topic := r.topic(1)
-	cfg := r.config(topic)
-	r.stop()
-
-	s, o := r.source(cfg)
-	opened := begin(t, s)
-	eventually(t, "the outage is told", func() bool { return o.code() == "broker_unreachable" })
-	require.Contains(t, o.lastWait().Text, r.addr)
-	require.Error(t, o.lastWait().Err, "the cause is told")
-	require.True(t, o.lastWait().Outage)
-
-	r.start()
-	require.NoError(t, done(t, opened))
-	eventually(t, "its end is told", func() bool { return o.code() == "" })
-	waits, recovered := o.told()
-	require.Equal(t, 1, waits, "once, however long it lasts: %v", o.waits)
-	require.Equal(t, 1, recovered)
-
-	r.produce(topic, 0, "after")
-	got, _ := collect(t, s, 1)
-	require.Equal(t, []string{"after"}, payloads(got))
-}
-
 func TestBrokerThatGoesAwayWhileReadingIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	r := newRestartable(t)
@@ -83,20 +57,20 @@ func TestBrokerThatGoesAwayWhileReadingIsWaitedFor(t *testing.T) {
 		fetched <- err
 	}()
 	r.stop()
-	eventually(t, "the outage is told", func() bool { return o.code() == "broker_unreachable" })
+	eventually(t, "the outage is told", func() bool { return o.Code() == "broker_unreachable" })
 
-	require.Eventually(t, func() bool { return len(o.owns()) == 0 }, soon, 20*time.Millisecond, "the client gives up what it cannot keep alive")
+	require.Eventually(t, func() bool { return len(o.Owned()) == 0 }, soon, 20*time.Millisecond, "the client gives up what it cannot keep alive")
 	require.NoError(t, s.Acknowledge(t.Context(), positions(at)), "kept until the group can be told")
 
 	r.start()
-	eventually(t, "its end is told", func() bool { return o.code() == "" })
+	eventually(t, "its end is told", func() bool { return o.Code() == "" })
 	r.produce(topic, 0, "b")
 	require.NoError(t, done(t, fetched))
-	waits, recovered := o.told()
-	require.Equal(t, 1, waits, "once: %v", o.waits)
+	waits, recovered := o.Told()
+	require.Equal(t, 1, waits, "once: %v", o.Waits())
 	require.Equal(t, 1, recovered)
 	require.EqualValues(t, 1, r.commits(cfg.Group, topic)[0].At)
-	require.EqualValues(t, 1, o.owns()[0].Offset, "what was done is not read again")
+	require.EqualValues(t, 1, o.Owned()[0].Offset, "what was done is not read again")
 }
 
 func TestWhatWasDoneBeforeALossCountsUnlessTheGroupHasMoved(t *testing.T) {
@@ -125,7 +99,7 @@ func TestWhatWasDoneBeforeALossCountsUnlessTheGroupHasMoved(t *testing.T) {
 			// The member is thrown out and kept out until all is prepared.
 			joins := b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.CoordinatorLoadInProgress, Count: -1})
 			b.forget(cfg.Group)
-			require.Eventually(t, func() bool { return len(o.owns()) == 0 }, 10*time.Second, 20*time.Millisecond)
+			require.Eventually(t, func() bool { return len(o.Owned()) == 0 }, 10*time.Second, 20*time.Millisecond)
 			require.NoError(t, s.Acknowledge(t.Context(), positions(at)))
 			if c.committed >= 0 {
 				b.commit(cfg.Group, topic, 0, c.committed, "")
@@ -171,7 +145,7 @@ func TestBrokerThatRestartsQuicklyIsNotTold(t *testing.T) {
 	r.produce(topic, 0, "b")
 	got, _ := collect(t, s, 1)
 	require.Equal(t, []string{"b"}, payloads(got))
-	waits, _ := o.told()
+	waits, _ := o.Told()
 	require.Zero(t, waits)
 }
 
@@ -190,44 +164,9 @@ func TestOneBrokerOfThreeThatGoesIsNoOutage(t *testing.T) {
 		b.produce(topic, p, "b")
 	}
 	collect(t, s, 3)
-	waits, _ := o.told()
-	require.Zero(t, waits, o.waits)
-	require.Zero(t, o.lost)
-}
-
-func TestCase34TopicThatIsCreatedLaterIsReadFromItsBeginning(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t)
-	topic := b.name("late")
-	s, o := b.source(b.config(topic))
-	opened := begin(t, s)
-	eventually(t, "the absence is told", func() bool { return o.code() == "topic_absent" })
-	require.Contains(t, o.lastWait().Text, topic)
-
-	b.create(topic, 2, nil)
-	b.produce(topic, 1, "first")
-	require.NoError(t, done(t, opened))
-	got, _ := collect(t, s, 1)
-	require.Equal(t, []string{"first"}, payloads(got), "it came after the start, so latest does not leave it out")
-	eventually(t, "its end is told", func() bool { return o.code() == "" })
-}
-
-func TestTopicsThatAreThereAreReadWhileAnotherIsAbsent(t *testing.T) {
-	t.Parallel()
-	b := newBroker(t)
-	here, late := b.topic(1), b.name("late")
-	s, o := b.open(b.config(here, late))
-	b.produce(here, 0, "a")
-	got, _ := collect(t, s, 1)
-	require.Equal(t, here, got[0].Topic)
-	eventually(t, "the absence is told", func() bool { return o.code() == "topic_absent" })
-	require.NotContains(t, o.lastWait().Text, here)
-
-	b.create(late, 1, nil)
-	b.produce(late, 0, "b")
-	got, _ = collect(t, s, 1)
-	require.Equal(t, late, got[0].Topic)
-	require.Equal(t, "b", string(got[0].Payload))
+	waits, _ := o.Told()
+	require.Zero(t, waits, o.Waits())
+	require.Zero(t, o.Losses())
 }
 
 func TestTopicThatIsDeletedWhileReadingIsTold(t *testing.T) {
@@ -238,7 +177,7 @@ func TestTopicThatIsDeletedWhileReadingIsTold(t *testing.T) {
 	b.produce(topic, 0, "a")
 	collect(t, s, 1)
 	b.deleteTopic(topic)
-	eventually(t, "the absence is told", func() bool { return o.code() == "topic_absent" })
+	eventually(t, "the absence is told", func() bool { return o.Code() == "topic_absent" })
 	nothing(t, s, 100*time.Millisecond)
 }
 
@@ -249,9 +188,9 @@ func TestBrokerThatWantsALoginIsTold(t *testing.T) {
 	cfg.Brokers = []string{closed.addr}
 	s, o := b.source(cfg)
 	begin(t, s)
-	eventually(t, "it is told", func() bool { return o.code() == "sasl_missing" })
-	require.Contains(t, o.lastWait().Text, "closes the connection at once")
-	require.Contains(t, o.lastWait().Next, "login")
+	eventually(t, "it is told", func() bool { return o.Code() == "sasl_missing" })
+	require.Contains(t, o.LastWait().Text, "closes the connection at once")
+	require.Contains(t, o.LastWait().Next, "login")
 }
 
 func TestBrokerThatGivesOutAnAddressThatCannotBeReached(t *testing.T) {
@@ -276,7 +215,7 @@ func TestBrokerThatGivesOutAnAddressThatCannotBeReached(t *testing.T) {
 	s, o := b.source(b.config(topic))
 	begin(t, s)
 	eventually(t, "the address is named", func() bool {
-		f := o.lastWait()
+		f := o.LastWait()
 		return f != nil && f.Code == "broker_unreachable"
 	})
 }
@@ -331,12 +270,12 @@ func TestPartitionThatCannotBeReadForNowIsTold(t *testing.T) {
 		_, err := s.Fetch(t.Context(), 1)
 		fetched <- err
 	}()
-	eventually(t, "it is told", func() bool { return o.code() == "fetch_failed" })
-	require.Contains(t, o.lastWait().Text, topic+"/0")
+	eventually(t, "it is told", func() bool { return o.Code() == "fetch_failed" })
+	require.Contains(t, o.LastWait().Text, topic+"/0")
 	h.Remove()
 	b.produce(topic, 0, "a")
 	require.NoError(t, done(t, fetched))
-	eventually(t, "its end is told", func() bool { return o.code() == "" })
+	eventually(t, "its end is told", func() bool { return o.Code() == "" })
 }
 
 func TestPartitionThatCanBeReadAgainIsToldWithoutAMessage(t *testing.T) {
@@ -351,8 +290,8 @@ func TestPartitionThatCanBeReadAgainIsToldWithoutAMessage(t *testing.T) {
 		_, err := s.Fetch(ctx, 1)
 		fetched <- err
 	}()
-	eventually(t, "it is told", func() bool { return o.code() == "fetch_failed" })
-	eventually(t, "its end is told", func() bool { return o.code() == "" })
+	eventually(t, "it is told", func() bool { return o.Code() == "fetch_failed" })
+	eventually(t, "its end is told", func() bool { return o.Code() == "" })
 	cancel()
 	require.ErrorIs(t, done(t, fetched), context.Canceled)
 }
@@ -364,11 +303,11 @@ func TestGroupWithMembersOfAnotherKindIsWaitedFor(t *testing.T) {
 	h := b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.InconsistentGroupProtocol, Count: -1})
 	s, o := b.source(b.config(topic))
 	opened := begin(t, s)
-	eventually(t, "it is told", func() bool { return o.code() == "group_refused" })
-	require.Contains(t, o.lastWait().Text, "another kind")
+	eventually(t, "it is told", func() bool { return o.Code() == "group_refused" })
+	require.Contains(t, o.LastWait().Text, "another kind")
 	h.Remove()
 	require.NoError(t, done(t, opened))
-	eventually(t, "its end is told", func() bool { return o.code() == "" })
+	eventually(t, "its end is told", func() bool { return o.Code() == "" })
 }
 
 func TestGroupThatCannotBeJoinedForLongIsTold(t *testing.T) {
@@ -378,11 +317,11 @@ func TestGroupThatCannotBeJoinedForLongIsTold(t *testing.T) {
 	h := b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.UnknownServerError, Count: -1})
 	s, o := b.source(b.config(topic))
 	opened := begin(t, s)
-	eventually(t, "it is told", func() bool { return o.code() == "group_refused" })
-	require.Contains(t, o.lastWait().Text, "cannot be joined")
+	eventually(t, "it is told", func() bool { return o.Code() == "group_refused" })
+	require.Contains(t, o.LastWait().Text, "cannot be joined")
 	h.Remove()
 	require.NoError(t, done(t, opened))
-	eventually(t, "its end is told", func() bool { return o.code() == "" })
+	eventually(t, "its end is told", func() bool { return o.Code() == "" })
 }
 
 func TestGroupThatTheBrokerDoesNotTakeEndsTheStream(t *testing.T) {
@@ -391,25 +330,4 @@ func TestGroupThatTheBrokerDoesNotTakeEndsTheStream(t *testing.T) {
 	b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.InvalidSessionTimeout, Count: -1})
 	s, _ := b.source(b.config(topic))
 	require.Equal(t, "group_invalid", fault(t, done(t, begin(t, s))).Code)
-}
-
-func TestOpenEndsWithItsContextAndThenCloses(t *testing.T) {
-	b := newFake(t)
-	s, _ := b.source(b.config("absent"))
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	require.ErrorIs(t, s.Open(ctx), context.DeadlineExceeded)
-	began := time.Now()
-	require.NoError(t, s.Close(t.Context()))
-	require.Less(t, time.Since(began), 2*time.Second)
-}
-
-func TestCloseWithoutABrokerDoesNotTakeLong(t *testing.T) {
-	r := newRestartable(t)
-	topic := r.topic(1)
-	s, _ := r.open(r.config(topic))
-	r.stop()
-	began := time.Now()
-	require.Error(t, s.Close(t.Context()), "the group could not be told")
-	require.Less(t, time.Since(began), 6*time.Second)
 }

@@ -154,7 +154,7 @@ func TestOffsetsAreSet(t *testing.T) {
 			require.Len(t, commits, len(want))
 
 			_, o := b.open(cfg)
-			require.Equal(t, c.want[1], o.owns()[1].Offset, "START begins there")
+			require.Equal(t, c.want[1], o.Owned()[1].Offset, "START begins there")
 		})
 	}
 }
@@ -276,7 +276,7 @@ func TestOffsetsOfTopicThatWasCreatedAnewAreSetInTheNewOne(t *testing.T) {
 	require.Len(t, set, 2)
 	require.Equal(t, "gm1:"+b.id(topic)+":2", b.commits(cfg.Group, topic)[0].Metadata, "nothing of the old one is carried on")
 	_, o := b.open(cfg)
-	require.EqualValues(t, 0, o.owns()[0].Offset)
+	require.EqualValues(t, 0, o.Owned()[0].Offset)
 }
 
 func TestStartAcceptsATopicThatWasCreatedAnew(t *testing.T) {
@@ -334,8 +334,8 @@ func TestStartAcceptsAPositionThatIsLost(t *testing.T) {
 			b.commit(cfg.Group, topic, 1, 2, "")
 			cfg.AcceptLost = c.accept
 			_, o := b.open(cfg)
-			require.Equal(t, c.want, o.owns()[0].Offset)
-			require.EqualValues(t, 2, o.owns()[1].Offset, "a position that is there stays")
+			require.Equal(t, c.want, o.Owned()[0].Offset)
+			require.EqualValues(t, 2, o.Owned()[1].Offset, "a position that is there stays")
 			require.Equal(t, c.want, b.commits(cfg.Group, topic)[0].At)
 		})
 	}
@@ -372,11 +372,11 @@ func TestWhatStartAcceptedDoesNotCountAfterARebalance(t *testing.T) {
 	cfg.AcceptLost = "latest"
 	b.commit(cfg.Group, topic, 0, 9, "")
 	s, o := b.open(cfg)
-	require.EqualValues(t, 3, o.owns()[0].Offset)
+	require.EqualValues(t, 3, o.Owned()[0].Offset)
 
 	joins := b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.CoordinatorLoadInProgress, Count: -1})
 	b.forget(cfg.Group)
-	require.Eventually(t, func() bool { return len(o.owns()) == 0 }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(o.Owned()) == 0 }, 10*time.Second, 20*time.Millisecond)
 	b.commit(cfg.Group, topic, 0, 9, "")
 	joins.Remove()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

@@ -108,7 +108,7 @@ func TestReaderLeavesTheGroupAsItIs(t *testing.T) {
 	nothing(t, b.reader(cfg, "committed"), 300*time.Millisecond)
 	require.Equal(t, before, b.commits(cfg.Group, topic))
 	require.Equal(t, members, b.members(cfg.Group))
-	require.Empty(t, o.revoked)
+	require.Empty(t, o.Revocations())
 }
 
 func (b *broker) members(group string) kadm.DescribedGroup {

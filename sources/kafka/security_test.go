@@ -321,8 +321,8 @@ func TestCase32WhatIsWrongWithTheConnectionIsToldApart(t *testing.T) {
 			src, o := b.source(cfg)
 			opened := begin(t, src)
 			if c.waits {
-				eventually(t, "it is told", func() bool { return o.lastWait() != nil })
-				requireFault(o.lastWait())
+				eventually(t, "it is told", func() bool { return o.LastWait() != nil })
+				requireFault(o.LastWait())
 			} else {
 				requireFault(fault(t, done(t, opened)))
 			}
@@ -373,10 +373,10 @@ func TestAlertsOfTLSThatMayPassAreWaitedOut(t *testing.T) {
 				require.Equal(t, "tls", fault(t, done(t, opened)).Code)
 				return
 			}
-			eventually(t, "it is told", func() bool { return o.lastWait() != nil })
-			require.Contains(t, o.code(), "tls")
-			require.True(t, o.lastWait().Outage)
-			require.NotEmpty(t, o.lastWait().Next)
+			eventually(t, "it is told", func() bool { return o.LastWait() != nil })
+			require.Contains(t, o.Code(), "tls")
+			require.True(t, o.LastWait().Outage)
+			require.NotEmpty(t, o.LastWait().Next)
 		})
 	}
 }
@@ -404,7 +404,7 @@ func TestCertificateThatChangesWhileTheStreamRunsIsWaitedOut(t *testing.T) {
 		_, err := s.Fetch(t.Context(), 1)
 		fetched <- err
 	}()
-	eventually(t, "it is told", func() bool { return o.code() == "tls_authority" })
+	eventually(t, "it is told", func() bool { return o.Code() == "tls_authority" })
 	b.fake.Close()
 	b = start(good)
 	b.produce(topic, 0, "a")

@@ -62,7 +62,7 @@ func TestWhereReadingStarts(t *testing.T) {
 
 			s, o := b.open(cfg)
 			want := graphmill.Position{TopicPartition: tp(topic, 0), TopicID: b.id(topic), Offset: c.want}
-			require.Equal(t, []graphmill.Position{want}, o.owns())
+			require.Equal(t, []graphmill.Position{want}, o.Owned())
 			commit := b.commits(cfg.Group, topic)[0]
 			require.Equal(t, c.want, commit.At)
 			require.Equal(t, fmt.Sprintf("gm1:%s:%d", b.id(topic), c.count), commit.Metadata, "the note is there from the start, whoever made the commit")
@@ -75,7 +75,7 @@ func TestWhereReadingStarts(t *testing.T) {
 				cfg.Start = graphmill.Start{} // what is settled does not depend on the option any more
 			}
 			_, o = b.open(cfg)
-			require.Equal(t, []graphmill.Position{want}, o.owns())
+			require.Equal(t, []graphmill.Position{want}, o.Owned())
 		})
 	}
 }
@@ -139,7 +139,7 @@ func TestPartitionsThatAreAddedLaterBeginAtTheirStart(t *testing.T) {
 	s, o := b.open(cfg)
 	got, _ := collect(t, s, 2)
 	require.ElementsMatch(t, []string{"new-2", "new-3"}, payloads(got))
-	require.Len(t, o.owns(), 4)
+	require.Len(t, o.Owned(), 4)
 	for p, c := range b.commits(cfg.Group, topic) {
 		require.Equal(t, "gm1:"+b.id(topic)+":2", c.Metadata, "partition %d: the number that decides what is new is never raised", p)
 	}
@@ -152,7 +152,7 @@ func TestPartitionThatIsAddedBeginsAtItsStartThoughTheCommitsHaveExpired(t *test
 	b.produce(topic, 0, "before")
 	cfg := b.config(topic)
 	s, o := b.open(cfg)
-	cfg.Known = o.owns()
+	cfg.Known = o.Owned()
 	closeSource(t, s)
 	b.produce(topic, 0, "meanwhile")
 
@@ -182,7 +182,7 @@ func TestNewPartitionBeginsAtItsStartAfterAnotherNewOneWasSettled(t *testing.T) 
 	b.commit(cfg.Group, topic, 0, 1, "gm1:"+b.id(topic)+":1")
 	b.commit(cfg.Group, topic, 2, 0, "gm1:"+b.id(topic)+":1")
 	_, o := b.open(cfg)
-	require.EqualValues(t, 0, o.owns()[1].Offset)
+	require.EqualValues(t, 0, o.Owned()[1].Offset)
 }
 
 // A member has settled the first partition of a topic that is younger than the
@@ -197,9 +197,9 @@ func TestPartitionsOfAYoungerTopicBeginAtTheirStart(t *testing.T) {
 	cfg := b.config(topic)
 	b.commit(cfg.Group, topic, 0, 1, "gm1:"+b.id(topic)+":0")
 	_, o := b.open(cfg)
-	require.EqualValues(t, 1, o.owns()[0].Offset)
-	require.EqualValues(t, 0, o.owns()[1].Offset)
-	require.EqualValues(t, 0, o.owns()[2].Offset)
+	require.EqualValues(t, 1, o.Owned()[0].Offset)
+	require.EqualValues(t, 0, o.Owned()[1].Offset)
+	require.EqualValues(t, 0, o.Owned()[2].Offset)
 	require.Equal(t, "gm1:"+b.id(topic)+":0", b.commits(cfg.Group, topic)[2].Metadata)
 }
 
@@ -444,7 +444,7 @@ func TestTopicThatIsCreatedAnewBeforeARebalanceEndsTheStream(t *testing.T) {
 	require.NoError(t, b.fake.DeleteTopic(topic))
 	require.NoError(t, b.fake.CreateTopic(topic, 1, nil))
 	b.forget(cfg.Group)
-	require.Eventually(t, o.isLost, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return o.Losses() > 0 }, 10*time.Second, 10*time.Millisecond)
 	require.Empty(t, b.commits(cfg.Group, topic))
 	b.connect()
 	b.produce(topic, 0, "b", "c", "d")
