@@ -38,6 +38,7 @@ type room struct {
 var rooms = []room{
 	{dir: "."},
 	{dir: "sources"},
+	{dir: "sources/sourcetest", mayKnow: []string{"sources"}, forTests: true},
 	{dir: "batching"},
 	{dir: "wasmhost"},
 	{dir: "server/secret"},

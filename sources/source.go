@@ -1,5 +1,5 @@
 // Package sources holds the contract between a stream and what it reads from.
-// The subpackages adapt one broker each.
+// The subpackages adapt one broker each; sourcetest holds them to the contract.
 package sources
 
 import (
