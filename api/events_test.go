@@ -67,7 +67,7 @@ func next(t *testing.T, blocks <-chan string) string {
 	case b, ok := <-blocks:
 		require.True(t, ok, "the events have ended")
 		return b
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		require.FailNow(t, "no event comes")
 		return ""
 	}
@@ -137,7 +137,7 @@ func TestReadersThatLeaveMakeRoomAndTooManyAreRefused(t *testing.T) {
 	require.Equal(t, 503, status)
 	require.Equal(t, "too_many_readers", problem["code"])
 	_ = last.Body.Close()
-	require.Eventually(t, func() bool { return hub.Readers() < events.MaxSubscribers }, 10*time.Second, 5*time.Millisecond,
+	require.Eventually(t, func() bool { return hub.Readers() < events.MaxSubscribers }, time.Minute, 5*time.Millisecond,
 		"one who has gone is noticed although nothing happens")
 	follow(t, base, "", nil)
 }
@@ -169,7 +169,7 @@ func TestReadersThatVanishKeepNoPlace(t *testing.T) {
 		readers.Go(func() error { return vanish(n) })
 	}
 	require.NoError(t, readers.Wait())
-	require.Eventually(t, func() bool { return hub.Readers() == 0 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return hub.Readers() == 0 }, time.Minute, 5*time.Millisecond)
 	blocks, _ := follow(t, base, "", nil)
 	hub.Publish(warning("s", "for the one who stays"))
 	require.Contains(t, next(t, blocks), "for the one who stays")

@@ -62,7 +62,7 @@ func TestADefinitionIsChangedByAMergePatch(t *testing.T) {
 
 func TestOffsetsAreShownAndSet(t *testing.T) {
 	w := newStream(t)
-	started := w.do(t, 200, "POST", "/streams/s:start", `{"batch_limit":1,"timeout_ms":20000}`)
+	started := w.do(t, 200, "POST", "/streams/s:start", `{"batch_limit":1,"timeout_ms":60000}`)
 	committed := started["committed"].(map[string]any)
 	require.EqualValues(t, 1, committed["batches"])
 	require.EqualValues(t, 2, committed["messages"])
@@ -87,7 +87,7 @@ func TestOffsetsAreShownAndSet(t *testing.T) {
 
 	w.do(t, 200, "POST", "/streams/s:start", "")
 	require.Equal(t, "stream_running", put(409, `{"set":"1"}`)["code"])
-	require.Eventually(t, func() bool { return w.sink.count() == 2 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return w.sink.count() == 2 }, time.Minute, 10*time.Millisecond)
 }
 
 func TestStartsThatAccept(t *testing.T) {

@@ -44,7 +44,7 @@ func titles(answer map[string]any) []string {
 
 // quick makes a world in which what is not there is soon told.
 func quick(cfg *server.Config) {
-	cfg.CreateTimeout, cfg.StartTimeout = 2*time.Second, time.Second
+	cfg.CreateTimeout, cfg.StartTimeout = 5*time.Second, time.Second
 }
 
 const createS = "CREATE KAFKA STREAM s TOPICS events TRANSFORM seen.transform BATCH_INTERVAL 20 START_FROM earliest"
@@ -96,7 +96,7 @@ func TestAStreamLivesByStatements(t *testing.T) {
 	w.produce(t, "events", "a", "b\xff")
 	var checked map[string]any
 	for range 3 {
-		checked = w.query(t, 200, "CHECK STREAM s BATCH_LIMIT 1 TIMEOUT 20000")
+		checked = w.query(t, 200, "CHECK STREAM s BATCH_LIMIT 1 TIMEOUT 60000")
 		require.Equal(t, []any{"queries", "raw messages"}, checked["columns"])
 		require.Equal(t, []string{"Checked stream s."}, titles(checked))
 		row := checked["rows"].([]any)[0].([]any)
@@ -104,7 +104,7 @@ func TestAStreamLivesByStatements(t *testing.T) {
 		require.Equal(t, "a", row[1].([]any)[0])
 	}
 	require.Zero(t, w.sink.count())
-	early := w.query(t, 504, "CHECK STREAM s BATCH_LIMIT 50 TIMEOUT 300")
+	early := w.query(t, 504, "CHECK STREAM s BATCH_LIMIT 50 TIMEOUT 4000")
 	require.Equal(t, "check_timeout", early["code"])
 	require.Contains(t, early["detail"], "Kafka consumer s check failed: timeout reached; ")
 	require.Contains(t, early["next_step"], "CHECK STREAM s FROM earliest")
@@ -115,7 +115,7 @@ func TestAStreamLivesByStatements(t *testing.T) {
 	require.Equal(t, "Kafka consumer s is already running", w.query(t, 409, "START STREAM s BATCH_LIMIT 1")["detail"])
 	require.Equal(t, "Kafka consumer s is already running", w.query(t, 409, "CHECK STREAM s")["detail"])
 	require.True(t, w.isRunning(t))
-	require.Eventually(t, func() bool { return w.sink.count() > 0 }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return w.sink.count() > 0 }, time.Minute, 10*time.Millisecond)
 
 	require.Equal(t, []string{"Altered stream s."}, titles(w.query(t, 200, "ALTER STREAM s SET BATCH_SIZE 7 CONFIGS {'client.id': 'x'}")))
 	require.True(t, w.isRunning(t), "a change does not stop it")
@@ -170,7 +170,7 @@ func TestIsRunning(t *testing.T) {
 
 	// A stream that has failed counts as stopped, and START tries again.
 	failed := func() {
-		require.Eventually(t, func() bool { return !w.isRunning(t) }, 20*time.Second, 20*time.Millisecond)
+		require.Eventually(t, func() bool { return !w.isRunning(t) }, time.Minute, 20*time.Millisecond)
 		require.Equal(t, "failed", w.do(t, 200, "GET", "/streams/s", "")["state"])
 	}
 	w.produce(t, "events", "a")
@@ -191,7 +191,7 @@ func TestIsRunning(t *testing.T) {
 	// One that waits counts as running.
 	w.do(t, 201, "POST", "/streams", `{"name":"s","topics":["absent"],"transform":"loop","check":false}`)
 	w.query(t, 200, "START STREAM s")
-	require.Eventually(t, func() bool { return w.do(t, 200, "GET", "/streams/s", "")["state"] == "waiting" }, 20*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return w.do(t, 200, "GET", "/streams/s", "")["state"] == "waiting" }, time.Minute, 20*time.Millisecond)
 	require.True(t, w.isRunning(t), "waiting")
 	require.Equal(t, "Kafka consumer s is already running", w.query(t, 409, "START STREAM s")["detail"])
 	w.query(t, 200, "DROP STREAM s")
@@ -200,10 +200,10 @@ func TestIsRunning(t *testing.T) {
 	w.query(t, 200, "CREATE KAFKA STREAM s TOPICS events TRANSFORM loop.transform")
 	checked := make(chan map[string]any, 1)
 	go func() {
-		_, _, answer := send(t, w.base, request{method: "POST", path: "/api/v1/query", contentType: jsonType, body: `{"statement":"CHECK STREAM s TIMEOUT 1500 FROM latest"}`})
+		_, _, answer := send(t, w.base, request{method: "POST", path: "/api/v1/query", contentType: jsonType, body: `{"statement":"CHECK STREAM s TIMEOUT 5000 FROM latest"}`})
 		checked <- answer
 	}()
-	require.Eventually(t, func() bool { return w.isRunning(t) }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return w.isRunning(t) }, time.Minute, time.Millisecond)
 	require.Equal(t, "Kafka consumer s is already running", w.query(t, 409, "START STREAM s BATCH_LIMIT 1")["detail"], "a limited start does not wait")
 	require.Equal(t, "Kafka consumer s is already stopped", w.query(t, 409, "STOP STREAM s")["detail"], "STOP waits, and then there is nothing to stop")
 	require.Equal(t, "check_timeout", (<-checked)["code"])
@@ -278,7 +278,7 @@ func TestPositionsAreSetByStatements(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, _, refused = send(t, w.base, request{method: "POST", path: "/api/v1/query", contentType: jsonType, body: `{"statement":"CALL mg.kafka_set_stream_offset('s', -1)"}`})
 		return refused["code"] == "group_active"
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	require.Contains(t, refused["detail"], "Could not set offset of consumer: s. Error: ")
 	require.Contains(t, refused["detail"], "a-stranger", "it names who is in the group")
 }
@@ -385,7 +385,7 @@ func TestStatusByStatements(t *testing.T) {
 	require.Eventually(t, func() bool {
 		row := w.query(t, 200, "CALL mg.stream_status('s') YIELD topic, partition, position, end, lag, state, module, messages_per_second")["rows"].([]any)[0].([]any)
 		return row[4] == 0.0 && row[0] == "events" && row[1] == 0.0 && row[2] == 2.0 && row[3] == 2.0 && row[5] == "running" && row[6] == "seen version 1"
-	}, 20*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }
 
 // Parameters of every type, right and wrong.

@@ -211,6 +211,9 @@ func (st *stream) awaitOpened(ctx context.Context, r *run) error {
 		case <-r.opened:
 			return nil
 		case <-r.done:
+			if r.observed.isOpened() { // what has ended it came after what START is about
+				return nil
+			}
 			switch next := st.successor(patient, r); {
 			case next != nil:
 				r = next
