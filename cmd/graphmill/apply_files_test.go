@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -30,9 +31,14 @@ func folder(t *testing.T, files map[string]string) string {
 // that are broken, without the folder's name.
 func readFolder(t *testing.T, dir string) (*definitions, string) {
 	t.Helper()
+	return readFolderWithin(t, t.Context(), dir)
+}
+
+func readFolderWithin(t *testing.T, ctx context.Context, dir string) (*definitions, string) {
+	t.Helper()
 	var told bytes.Buffer
 	a := &app{in: strings.NewReader(""), err: &told}
-	d, err := a.readDefinitions(t.Context(), []string{dir})
+	d, err := a.readDefinitions(ctx, []string{dir})
 	require.NoError(t, err)
 	t.Cleanup(d.close)
 	for _, b := range d.broken {

@@ -145,7 +145,7 @@ func TestAStreamThatHasFailedDoesNotRun(t *testing.T) {
 	const definition = "streams: [{name: s, topics: [t], transform: movies, start_from: earliest, batch_interval_ms: 10, state: running}]\n"
 	c.write(t, "s.yaml", definition)
 	awaitFailed := func() {
-		require.Eventually(t, func() bool { return c.definitions(t)[0].State == graphmill.StateFailed }, 30*time.Second, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return c.definitions(t)[0].State == graphmill.StateFailed }, time.Minute, 50*time.Millisecond)
 	}
 	c.must(t, "apply", "-f", "s.yaml")
 	awaitFailed()

@@ -84,7 +84,7 @@ func (c *cli) command(ctx context.Context, args ...string) *exec.Cmd {
 // run runs a command to its end.
 func (c *cli) run(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := c.command(ctx, args...)
 	var out, errs bytes.Buffer
@@ -152,7 +152,7 @@ func (c *cli) start(t *testing.T, lastLine string, args ...string) *process {
 			t.Logf("log of graphmill %s:\n%s", strings.Join(args, " "), p.log)
 		}
 	})
-	limit := time.After(30 * time.Second)
+	limit := time.After(time.Minute)
 	for {
 		select {
 		case line, ok := <-lines:
@@ -189,7 +189,7 @@ func (p *process) stop(t *testing.T) {
 	select {
 	case err := <-p.done:
 		require.NoError(t, err, "%s", p.log)
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(t, "it does not end", "%s", p.log)
 	}
 }
@@ -198,7 +198,7 @@ func (p *process) stop(t *testing.T) {
 func (c *cli) dev(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := c.start(t, "Nothing is stored in a graph", append([]string{
-		"dev", "--listen", "127.0.0.1:0", "--dev-kafka-listen", "127.0.0.1:0", "--create-timeout", "5s",
+		"dev", "--listen", "127.0.0.1:0", "--dev-kafka-listen", "127.0.0.1:0", "--create-timeout", "30s",
 	}, args...)...)
 	c.env = append(c.env,
 		"GRAPHMILL_SERVER="+p.find(t, `API +(http://\S+)`),
@@ -230,7 +230,7 @@ func (c *cli) awaitMessages(t *testing.T, stream string, n int64) {
 			}
 		}
 		return true
-	}, 30*time.Second, 50*time.Millisecond, "%+v", &last)
+	}, time.Minute, 50*time.Millisecond, "%+v", &last)
 }
 
 const rating = `{"userId":7,"movieId":1,"rating":4.5,"title":"Heat"}`
@@ -510,17 +510,17 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	require.Equal(t, exitDone, c.run(t, "x\n", "produce", "events").status)
 	c.must(t, "stream", "create", "loop", "--topics", "events", "--transform", "loop", "--start-from", "earliest", "--batch-interval", "1ms")
 	c.must(t, "stream", "start", "loop")
-	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "looping") }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.log.String(), "looping") }, time.Minute, 10*time.Millisecond)
 
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	require.Eventually(t, func() bool { return strings.Contains(p.after.String(), "Stopping") }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(p.after.String(), "Stopping") }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-p.done:
 		state, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 		require.True(t, ok)
 		require.True(t, state.Signaled(), "it ended by itself: %s", p.log)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(t, "it does not end")
 	}
 }

@@ -74,5 +74,5 @@ func TestTheShellIsNotHeldUpByAServerThatIsAwayOrSilent(t *testing.T) {
 		names, _ := offered(t, server, "stream", "show", "")
 		require.Empty(t, names)
 	}
-	require.Less(t, time.Since(began), 10*time.Second)
+	require.Less(t, time.Since(began), time.Minute)
 }

@@ -293,7 +293,7 @@ func TestDoctorTellsWhatToMend(t *testing.T) {
 				require.NotEmpty(t, with(found, says), "%q is not in\n%s", says, strings.Join(found, "\n"))
 			}
 			require.NotContains(t, strings.Join(found, ""), "hunter2")
-			require.Less(t, time.Since(began), checkLimit+10*time.Second)
+			require.Less(t, time.Since(began), checkLimit+time.Minute)
 		})
 	}
 }

@@ -39,7 +39,7 @@ func TestEventsAreFollowedOverARestartOfTheServer(t *testing.T) {
 	}()
 	until := func(what string, wanted func(graphmill.Event) bool) graphmill.Event {
 		t.Helper()
-		limit := time.After(30 * time.Second)
+		limit := time.After(time.Minute)
 		for {
 			select {
 			case e, ok := <-events:
@@ -58,7 +58,7 @@ func TestEventsAreFollowedOverARestartOfTheServer(t *testing.T) {
 		_ = c.run(t, "", "stream", "start", "ratings")
 		_ = c.run(t, "", "stream", "stop", "ratings")
 		return len(events) > 0
-	}, 30*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	until("running", func(e graphmill.Event) bool { return e.State != nil && e.State.State == graphmill.StateRunning })
 
 	c.must(t, "stream", "start", "ratings")

@@ -79,7 +79,7 @@ func TestStreamsThatHaveFailedAreNamedWhereAVersionMayCureThem(t *testing.T) {
 	require.Equal(t, exitDone, c.run(t, "x\n", "produce", "events").status)
 	c.must(t, "stream", "create", "slow", "--topics", "events", "--transform", "loop", "--start-from", "earliest", "--batch-interval", "1ms")
 	c.must(t, "stream", "start", "slow")
-	require.Eventually(t, func() bool { return c.status(t, "slow").Status.State == graphmill.StateFailed }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return c.status(t, "slow").Status.State == graphmill.StateFailed }, time.Minute, 50*time.Millisecond)
 	const told = "stream slow has failed and takes this version when it is started: graphmill stream start slow\n"
 	require.Contains(t, c.must(t, "module", "push", "loop", c.loopVersion(t, 1)), told)
 	require.Contains(t, c.must(t, "module", "rollback", "loop"), told)

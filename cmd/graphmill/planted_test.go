@@ -261,7 +261,7 @@ func TestCase39PlantedSecretsAreFoundNowhere(t *testing.T) {
 		return r
 	}
 	serve := []string{
-		"serve", "--listen", "127.0.0.1:0", "--data-dir", "data", "--log-level", "debug", "--create-timeout", "3s", "--start-timeout", "3s",
+		"serve", "--listen", "127.0.0.1:0", "--data-dir", "data", "--log-level", "debug", "--create-timeout", "10s", "--start-timeout", "10s",
 		"--graph-user", "neo4j", "--graph-password-file", file("password", graphPassword), "--token-file", tokenPath,
 		"--secrets-dir", filepath.Join(c.dir, "secrets"), "--kafka-bootstrap-servers", broker, "--plugins-dir", filepath.Join(c.dir, "plugins"),
 	}
@@ -283,7 +283,7 @@ func TestCase39PlantedSecretsAreFoundNowhere(t *testing.T) {
 	p := c.start(t, "data ", append(serve, "--graph-uri", bolt.URI())...)
 	base := p.find(t, `API +(http://\S+)`)
 	c.env = append(c.env, "GRAPHMILL_SERVER="+base, "GRAPHMILL_TOKEN_FILE="+tokenPath)
-	require.Eventually(t, func() bool { return c.run(t, "", "stream", "list").status == exitDone }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return c.run(t, "", "stream", "list").status == exitDone }, time.Minute, 50*time.Millisecond)
 	watching, end := context.WithCancel(t.Context())
 	defer end()
 	events := h.follow(watching, base, token)
@@ -343,7 +343,7 @@ func TestCase39PlantedSecretsAreFoundNowhere(t *testing.T) {
 			require.Eventually(t, func() bool {
 				s := c.status(t, stream)
 				return s.Status.Reason != nil && s.Status.Reason.Code == code
-			}, 30*time.Second, 50*time.Millisecond, stream)
+			}, time.Minute, 50*time.Millisecond, stream)
 		}
 		for _, args := range [][]string{
 			{"stream", "show", stream}, {"stream", "show", stream, "-o", "json"}, {"stream", "show", stream, "-o", "yaml"},
@@ -375,13 +375,13 @@ func TestCase39PlantedSecretsAreFoundNowhere(t *testing.T) {
 	h.add("standard output", []byte(p.banner+p.after.String()))
 	p = c.start(t, "data ", append(serve, "--graph-uri", bolt.URI())...)
 	c.env = append(c.env, "GRAPHMILL_SERVER="+p.find(t, `API +(http://\S+)`))
-	require.Eventually(t, func() bool { return c.run(t, "", "stream", "list").status == exitDone }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return c.run(t, "", "stream", "list").status == exitDone }, time.Minute, 50*time.Millisecond)
 	command("stream", "edit", "by-file", "--credential", "sasl.password=secret:kafka")
 	command("stream", "start", "by-file")
 	require.Eventually(t, func() bool {
 		s := c.status(t, "by-file")
 		return s.Status.Reason != nil && s.Status.Reason.Code == "auth"
-	}, 30*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	command("stream", "show", "by-file")
 	h.http(p.find(t, `API +(http://\S+)`), token, "GET", "/api/v1/streams/by-file/status", "")
 	p.stop(t)

@@ -99,7 +99,7 @@ func (s *screen) await(text string) {
 			s.seen += at + len(text)
 		}
 		return at >= 0
-	}, 20*time.Second, 5*time.Millisecond, text)
+	}, time.Minute, 5*time.Millisecond, text)
 }
 
 // end waits for the end of the program and requires its status, and that the
@@ -108,7 +108,7 @@ func (s *screen) end(status int) {
 	s.t.Helper()
 	select {
 	case <-s.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		require.Fail(s.t, "it does not end")
 	}
 	require.Equal(s.t, status, s.cmd.ProcessState.ExitCode())

@@ -76,8 +76,8 @@ func TestAStreamIsTriedEditedAndMoved(t *testing.T) {
 	require.Equal(t, "3 messages sent to ratings\n", c.run(t, rating+"\n"+rating+"\n"+rating+"\n", "produce", "ratings").out)
 	c.must(t, "stream", "create", "ratings", "--topics", " ratings", "--transform", "movies", "--start-from", "earliest", "--batch-interval", "20ms", "--batch-size", "2")
 
-	require.Equal(t, "ratings: stopped; 1 batch of 2 messages applied, 2 statements executed\n", c.must(t, "stream", "start", "ratings", "--batch-limit", "1", "--timeout", "20s"))
-	late := c.run(t, "", "stream", "start", "ratings", "--batch-limit", "5", "--timeout", "1s")
+	require.Equal(t, "ratings: stopped; 1 batch of 2 messages applied, 2 statements executed\n", c.must(t, "stream", "start", "ratings", "--batch-limit", "1", "--timeout", "1m"))
+	late := c.run(t, "", "stream", "start", "ratings", "--batch-limit", "5", "--timeout", "5s")
 	require.Equal(t, exitFailed, late.status)
 	require.Contains(t, late.err, "committed: 1 batch of 1 message, up to ratings/0@3")
 
