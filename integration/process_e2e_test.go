@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/integration/ports"
 )
 
 // patience is how long a test waits for what must happen. The machine may be
@@ -182,10 +182,9 @@ func inState(state graphmill.State) func(graphmill.StreamStatus) bool {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := ports.Free(1)
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	return ports.Loopback(free[0])
 }
 
 func tail(t *testing.T, file string) {

@@ -23,6 +23,7 @@ import (
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
 	"github.com/graphmill/graphmill/integration/boltserver"
+	"github.com/graphmill/graphmill/integration/ports"
 )
 
 // examined runs graphmill doctor and returns its status and what it found, as
@@ -365,10 +366,9 @@ func TestDoctorAsksTheBrokersOfAStream(t *testing.T) {
 }
 
 func unusedAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := ports.Free(1)
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	return ports.Loopback(free[0])
 }
 
 // oldBroker speaks as Kafka before 2.8 did.

@@ -6,13 +6,14 @@ package boltserver
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
 	"sync/atomic"
+
+	"github.com/graphmill/graphmill/integration/ports"
 )
 
 // DefaultAgent is what a server calls itself where Options say nothing.
@@ -22,7 +23,7 @@ const DefaultAgent = "Neo4j/5.26.0"
 // lets everybody in and knows every database.
 type Options struct {
 	Agent   string // the name and version that it tells; default DefaultAgent
-	Address string // default "127.0.0.1:0"
+	Address string // default: a free port of 127.0.0.1
 
 	// User and Password that a client has to log in with. An empty User lets
 	// everybody in.
@@ -62,9 +63,6 @@ type Server struct {
 
 // New starts a server. The caller closes it.
 func New(opts Options) (*Server, error) {
-	if opts.Address == "" {
-		opts.Address = "127.0.0.1:0"
-	}
 	s := &Server{opts: opts, address: opts.Address, conns: map[*conn]struct{}{}}
 	s.SetHooks(opts.Hooks)
 	s.SetAgent(cmp.Or(opts.Agent, DefaultAgent))
@@ -99,7 +97,7 @@ func (s *Server) Listen() error {
 	if s.listener != nil {
 		return nil
 	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", s.address)
+	l, err := ports.Listen(s.address)
 	if err != nil {
 		return fmt.Errorf("start a Bolt server: %w", err)
 	}

@@ -1,7 +1,6 @@
 package pulsarserver
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+
+	"github.com/graphmill/graphmill/integration/ports"
 )
 
 // DefaultNamespace is the one that there is where Options name none.
@@ -17,8 +18,8 @@ const DefaultNamespace = "public/default"
 // Options of a server. The zero value is a broker on free loopback ports that
 // lets everybody in and makes topics, not partitioned, as they are used.
 type Options struct {
-	Address      string // of the binary protocol; default "127.0.0.1:0"
-	AdminAddress string // of the admin interface; default "127.0.0.1:0"
+	Address      string // of the binary protocol; default: a free port of 127.0.0.1
+	AdminAddress string // of the admin interface; default: a free port of 127.0.0.1
 
 	Namespaces []string // that there are, as tenant/name; default DefaultNamespace
 
@@ -63,12 +64,6 @@ type Server struct {
 
 // New starts a server. The caller closes it.
 func New(opts Options) (*Server, error) {
-	if opts.Address == "" {
-		opts.Address = "127.0.0.1:0"
-	}
-	if opts.AdminAddress == "" {
-		opts.AdminAddress = "127.0.0.1:0"
-	}
 	if opts.MaxMessageSize == 0 {
 		opts.MaxMessageSize = DefaultMaxMessageSize
 	}
@@ -141,7 +136,7 @@ func (s *Server) Listen() error {
 }
 
 func (s *Server) listen(address string) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+	l, err := ports.Listen(address)
 	if err == nil && s.opts.TLS != nil {
 		l = tls.NewListener(l, s.opts.TLS)
 	}

@@ -3,7 +3,6 @@ package stack
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,21 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-func TestFreePorts(t *testing.T) {
-	ports, err := freePorts(20)
-	require.NoError(t, err)
-	seen := map[int]bool{}
-	for _, p := range ports {
-		require.False(t, seen[p], "%d is there twice", p)
-		seen[p] = true
-		require.GreaterOrEqual(t, p, lowPort)
-		require.Less(t, p, highPort)
-		l, err := net.Listen("tcp", loopback(p))
-		require.NoError(t, err)
-		require.NoError(t, l.Close())
-	}
-}
 
 func TestPropertyLines(t *testing.T) {
 	lines, err := propertyLines(map[string]string{"b.c": `C:\x`, "a": "1 = 2"})

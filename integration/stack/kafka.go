@@ -18,6 +18,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/graphmill/graphmill/integration/ports"
 )
 
 // KafkaConfig says how to start a broker. The zero value will do for a test.
@@ -127,7 +129,7 @@ func (k *Kafka) ExpiredBrokers() []string { return k.listener(portExpired) }
 // certificate is another host's.
 func (k *Kafka) MisnamedBrokers() []string { return k.listener(portMisnamed) }
 
-func (k *Kafka) listener(port string) []string { return []string{loopback(k.state.Ports[port])} }
+func (k *Kafka) listener(port string) []string { return []string{ports.Loopback(k.state.Ports[port])} }
 
 // CAFile returns the path of the certificate, in PEM, that a client of the
 // listeners with TLS has to trust.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/neo4j/neo4j-go-driver/v5/neo4j"
+
+	"github.com/graphmill/graphmill/integration/ports"
 )
 
 // Neo4jConfig says how to start a database. The zero value will do for a test.
@@ -92,7 +94,7 @@ func (n *Neo4j) URI() string {
 	if n.tls {
 		scheme = "bolt+ssc://"
 	}
-	return scheme + loopback(n.state.Ports[portBolt])
+	return scheme + ports.Loopback(n.state.Ports[portBolt])
 }
 
 // CAFile returns the path of the authority's certificate, where the database
@@ -165,7 +167,7 @@ func (n *Neo4j) withTLS(settings map[string]string) (map[string]string, error) {
 }
 
 func (n *Neo4j) writeConf(settings map[string]string) error {
-	address := loopback(n.state.Ports[portBolt])
+	address := ports.Loopback(n.state.Ports[portBolt])
 	all := map[string]string{
 		"server.bolt.enabled":            "true",
 		"server.bolt.listen_address":     address,

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"github.com/graphmill/graphmill/integration/ports"
 )
 
 // PulsarConfig says how to start a broker. The zero value will do for a test.
@@ -138,7 +140,7 @@ func (p *Pulsar) TLSServiceURL() string { return "pulsar+ssl://" + p.listener(po
 // https://127.0.0.1:PORT. Nobody listens there unless PulsarConfig.TLS.
 func (p *Pulsar) TLSAdminURL() string { return "https://" + p.listener(portWebTLS) }
 
-func (p *Pulsar) listener(port string) string { return loopback(p.state.Ports[port]) }
+func (p *Pulsar) listener(port string) string { return ports.Loopback(p.state.Ports[port]) }
 
 // CAFile returns the path of the certificate, in PEM, that a client of the
 // addresses with TLS has to trust.

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/graphmill/graphmill/integration/ports"
 )
 
 const (
@@ -72,7 +74,7 @@ type options struct {
 
 // newServer builds the program and opens the directory of a server: a new one,
 // or one with a server of the same kind that is not running.
-func newServer(ctx context.Context, name string, o options, ports ...string) (*Server, error) {
+func newServer(ctx context.Context, name string, o options, portNames ...string) (*Server, error) {
 	if o.detached && o.dir == "" {
 		return nil, fmt.Errorf("start %s: a detached server needs a directory, or nobody could find it again", name)
 	}
@@ -84,7 +86,7 @@ func newServer(ctx context.Context, name string, o options, ports ...string) (*S
 	if s.program, err = build(ctx, name, s.log); err != nil {
 		return nil, err
 	}
-	if err := s.openDir(o.dir, ports); err != nil {
+	if err := s.openDir(o.dir, portNames); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -92,7 +94,7 @@ func newServer(ctx context.Context, name string, o options, ports ...string) (*S
 
 // openDir makes the directory and chooses the ports, or finds both as an
 // earlier start has left them.
-func (s *Server) openDir(dir string, ports []string) error {
+func (s *Server) openDir(dir string, portNames []string) error {
 	name := s.program.name
 	if dir == "" {
 		tmp, err := os.MkdirTemp("", "graphmill-"+name+"-")
@@ -126,12 +128,12 @@ func (s *Server) openDir(dir string, ports []string) error {
 	default:
 		return fmt.Errorf("start %s: %w", name, err)
 	}
-	chosen, err := freePorts(len(ports))
+	chosen, err := ports.Free(len(portNames))
 	if err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
 	s.state = state{Ports: map[string]int{}}
-	for i, p := range ports {
+	for i, p := range portNames {
 		s.state.Ports[p] = chosen[i]
 	}
 	return s.writeState()

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/graphmill/graphmill/integration/ports"
 )
 
 // upUntilItsProgramEnds says that it is ready and lives until its standard
@@ -25,7 +27,7 @@ func newFakeServer(t *testing.T, dir string) *Server {
 	s.prepare = func(context.Context, *Server) error { return nil }
 	s.ready = "up"
 	s.answers = func(context.Context) error { return nil }
-	s.address = func() string { return loopback(s.state.Ports["a"]) }
+	s.address = func() string { return ports.Loopback(s.state.Ports["a"]) }
 	return s
 }
 

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"regexp"
-	"strconv"
 	"testing"
 	"time"
 
@@ -21,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/integration/ports"
 	"github.com/graphmill/graphmill/sources"
 	"github.com/graphmill/graphmill/sources/kafka"
 	"github.com/graphmill/graphmill/sources/sourcetest"
@@ -279,14 +278,9 @@ func newRestartable(t *testing.T) *restartable {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := ports.Free(1)
 	require.NoError(t, err)
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	n, err := strconv.Atoi(port)
-	require.NoError(t, err)
-	return n
+	return free[0]
 }
 
 func (r *restartable) stop() { r.fake.Close() }
