@@ -77,12 +77,12 @@ func (f *clientFlags) settings(a *app) (kafka.ClientSettings, []string, error) {
 // localVault are the secrets and files of who runs the program.
 type localVault struct{ a *app }
 
-// Value implements kafka.Vault.
+// Value implements setting.Vault.
 func (v localVault) Value(name string) (string, error) {
 	return secret.References{Variable: v.a.lookupEnv}.Value(name)
 }
 
-// File implements kafka.Vault.
+// File implements setting.Vault.
 func (v localVault) File(path string) ([]byte, error) {
 	content, err := readFile(path)
 	if err != nil {

@@ -2,16 +2,18 @@ package kafka
 
 import (
 	"cmp"
-	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/setting"
 )
+
+// given tells where settings were given.
+type given = setting.Given[ClientSettings]
 
 // ClientSettings are what CONFIGS and CREDENTIALS make of a client. The zero
 // value is a client by default: without TLS and login.
@@ -35,9 +37,6 @@ type ClientSettings struct {
 	security security
 }
 
-// configEntry is one entry of CONFIGS or CREDENTIALS.
-type configEntry struct{ field, name, value string }
-
 // ParseConfigs reads CONFIGS and CREDENTIALS, which differ in nothing but what
 // is shown of them. Notifications name what has no effect here. vault may be
 // nil: there is nothing then that secret:NAME and *.location could name.
@@ -45,108 +44,38 @@ type configEntry struct{ field, name, value string }
 // Errors are *graphmill.Error: of KindInvalid, with the field ("configs" or
 // "credentials") and the name of the entry, never its value; or what the vault
 // says.
-func ParseConfigs(configs, credentials map[string]string, vault Vault) (ClientSettings, []string, error) {
+func ParseConfigs(configs, credentials map[string]string, vault setting.Vault) (ClientSettings, []string, error) {
 	if vault == nil {
-		vault = noVault{}
+		vault = setting.NoVault{}
 	}
 	var s ClientSettings
-	var notes []string
-	given := map[*property]configEntry{}
-	for _, e := range entriesOf(configs, credentials) {
-		p, err := findProperty(e.field, e.name)
-		if err != nil {
-			return ClientSettings{}, nil, err
-		}
-		if before, twice := given[p]; twice {
-			return ClientSettings{}, nil, graphmill.Invalid(e.field, "%s is given twice: %s of %s is the same setting", e.name, before.name, before.field)
-		}
-		given[p] = e
-		note, err := p.take(&s, e, vault)
-		if err != nil {
-			return ClientSettings{}, nil, err
-		}
-		if note != "" {
-			notes = append(notes, note)
-		}
-	}
-	fieldOf := func(name string) string { return cmp.Or(given[propertyIndex[name]].field, "configs") }
-	if err := s.agree(fieldOf); err != nil {
+	given, notes, err := properties.Take(&s, configs, credentials, vault)
+	if err != nil {
 		return ClientSettings{}, nil, err
 	}
-	more, err := s.secure(fieldOf, vault)
+	if err := s.agree(given); err != nil {
+		return ClientSettings{}, nil, err
+	}
+	more, err := s.secure(given, vault)
 	if err != nil {
 		return ClientSettings{}, nil, err
 	}
 	return s, append(notes, more...), nil
 }
 
-// entriesOf lists all entries, sorted, so that of several mistakes always the
-// same one is told.
-func entriesOf(configs, credentials map[string]string) []configEntry {
-	entries := make([]configEntry, 0, len(configs)+len(credentials))
-	for field, m := range map[string]map[string]string{"configs": configs, "credentials": credentials} {
-		for name, value := range m {
-			entries = append(entries, configEntry{field, name, value})
-		}
-	}
-	slices.SortFunc(entries, func(a, b configEntry) int {
-		return cmp.Or(cmp.Compare(a.field, b.field), cmp.Compare(a.name, b.name))
-	})
-	return entries
-}
-
-// take puts one entry into the settings. A note says that it has no effect.
-func (p *property) take(s *ClientSettings, e configEntry, vault Vault) (note string, err error) {
-	if p.use == useRefused {
-		return "", graphmill.Invalid(e.field, "%s cannot be set: %s", e.name, p.says)
-	}
-	value := e.value
-	name, isRef := graphmill.SecretRef(value)
-	if isRef && p.use == useApplied && p.kind == kindText {
-		if value, err = vault.Value(name); err != nil {
-			return "", aboutEntry(e.field, e.name, err)
-		}
-	}
-	v, err := p.parse(value)
-	if err != nil {
-		return "", graphmill.Invalid(e.field, "the value of %s cannot be used: %v", e.name, err)
-	}
-	v.hidden = isRef || e.field == "credentials"
-	switch p.use {
-	case useApplied:
-		p.set(s, v)
-	case useFixed:
-		if v.text != p.only {
-			return "", graphmill.Invalid(e.field, "%s is %s here: %s", e.name, p.only, p.says)
-		}
-	case useIgnored:
-		return fmt.Sprintf("%s: %s has no effect: %s", e.field, e.name, p.says), nil
-	}
-	return "", nil
-}
-
-// aboutEntry makes an error of the vault one about an entry.
-func aboutEntry(field, name string, err error) *graphmill.Error {
-	out := &graphmill.Error{Kind: graphmill.KindOf(err), Code: "invalid", Field: field, Text: name, Err: err}
-	if e, ok := err.(*graphmill.Error); ok {
-		out.Code, out.Text, out.Next, out.Err = e.Code, name+": "+e.Text, e.Next, e.Err
-	}
-	return out
-}
-
 // agree checks what entries say together, and completes it.
-func (s *ClientSettings) agree(fieldOf func(name string) string) error {
+func (s *ClientSettings) agree(given given) error {
 	if s.reset == "error" {
-		e := graphmill.Invalid(fieldOf(resetName), "auto.offset.reset cannot be error: a stream has to begin somewhere, and a position that is lost ends it anyway")
+		e := graphmill.Invalid(given.Field(resetName), "auto.offset.reset cannot be error: a stream has to begin somewhere, and a position that is lost ends it anyway")
 		e.Next = "say where to begin with START_FROM (--start-from, start_from)"
 		return e
 	}
 	session := cmp.Or(s.session, DefaultSessionTimeout)
 	if s.heartbeat >= session {
-		return graphmill.Invalid(fieldOf("heartbeat.interval.ms"), "heartbeat.interval.ms is not less than session.timeout.ms (%d)", session.Milliseconds())
+		return graphmill.Invalid(given.Field("heartbeat.interval.ms"), "heartbeat.interval.ms is not less than session.timeout.ms (%d)", session.Milliseconds())
 	}
 	if s.maxBackoff > 0 && s.maxBackoff < cmp.Or(s.backoff, minBackoff) {
-		return graphmill.Invalid(fieldOf("reconnect.backoff.max.ms"), "reconnect.backoff.max.ms is less than reconnect.backoff.ms (%d)", cmp.Or(s.backoff, minBackoff).Milliseconds())
+		return graphmill.Invalid(given.Field("reconnect.backoff.max.ms"), "reconnect.backoff.max.ms is less than reconnect.backoff.ms (%d)", cmp.Or(s.backoff, minBackoff).Milliseconds())
 	}
 	return nil
 }

@@ -31,6 +31,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/sources/setting"
 )
 
 // planted is a password that must be found nowhere.
@@ -118,7 +119,7 @@ func (v vault) File(path string) ([]byte, error) {
 }
 
 // client parses settings that must be right.
-func client(t *testing.T, v kafka.Vault, configs map[string]string) kafka.ClientSettings {
+func client(t *testing.T, v setting.Vault, configs map[string]string) kafka.ClientSettings {
 	t.Helper()
 	s, _, err := kafka.ParseConfigs(configs, nil, v)
 	require.NoError(t, err)

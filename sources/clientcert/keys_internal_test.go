@@ -1,4 +1,4 @@
-package kafka
+package clientcert
 
 import (
 	"bytes"
@@ -18,6 +18,8 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
+func password(text string) Password { return Password{Name: "ssl.key.password", Text: text} }
+
 // sealings are the encryptions that OpenSSL and its like choose.
 var sealings = []pkcs8.Opts{
 	{Cipher: pkcs8.AES256CBC, KDFOpts: pkcs8.PBKDF2Opts{SaltSize: 16, IterationCount: 2048, HMACHash: crypto.SHA256}},
@@ -31,13 +33,13 @@ func TestEncryptedKeysAreRead(t *testing.T) {
 	for _, opts := range sealings {
 		der, err := pkcs8.MarshalPrivateKey(key, []byte("password"), &opts)
 		require.NoError(t, err)
-		got, err := decryptKey(der, hide("password"))
+		got, err := decryptKey(der, password("password"))
 		require.NoError(t, err)
 		require.True(t, key.Equal(got))
-		_, err = decryptKey(der, hide("wrong"))
+		_, err = decryptKey(der, password("wrong"))
 		require.ErrorContains(t, err, "does not open it")
 		for cut := range der {
-			_, err := decryptKey(der[:cut], hide("password"))
+			_, err := decryptKey(der[:cut], password("password"))
 			require.Error(t, err)
 		}
 	}
@@ -68,9 +70,9 @@ func TestKeysThatAskForTooMuchWorkAreRefused(t *testing.T) {
 		Cipher: pkcs8.AES256CBC, KDFOpts: pkcs8.PBKDF2Opts{SaltSize: 8, IterationCount: 65536, HMACHash: crypto.SHA256},
 	})
 	require.NoError(t, err)
-	_, err = decryptKey(asking(t, der, 1_000_001)[0], hide("password"))
+	_, err = decryptKey(asking(t, der, 1_000_001)[0], password("password"))
 	require.ErrorContains(t, err, "asks for 1000001 iterations, and 1 to 1000000 are taken")
-	_, err = decryptKey(asking(t, der, 1_000_000)[0], hide("password"))
+	_, err = decryptKey(asking(t, der, 1_000_000)[0], password("password"))
 	require.ErrorContains(t, err, "does not open it", "it is tried")
 }
 
@@ -102,7 +104,7 @@ func TestKeystoresThatAskForTooMuchWorkAreRefused(t *testing.T) {
 }
 
 // A key comes with a definition: whatever it is, it is read or refused.
-func FuzzParseKey(f *testing.F) {
+func FuzzKey(f *testing.F) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(f, err)
 	for _, opts := range sealings {
@@ -114,7 +116,7 @@ func FuzzParseKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, der []byte) {
 		for _, kind := range []string{"ENCRYPTED PRIVATE KEY", "PRIVATE KEY", "EC PRIVATE KEY", "RSA PRIVATE KEY"} {
 			text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-			_, _ = parseKey(text, hide("password")) // either will do
+			_, _ = Key(text, password("password")) // either will do
 		}
 	})
 }

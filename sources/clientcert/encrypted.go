@@ -1,4 +1,4 @@
-package kafka
+package clientcert
 
 import (
 	"crypto"
@@ -15,10 +15,10 @@ import (
 	"hash"
 )
 
-// maxIterations bounds the work that an encrypted key or keystore may ask for: a
+// MaxIterations bounds the work that an encrypted key or keystore may ask for: a
 // key comes with a definition, and a million take about a second of a processor.
 // OpenSSL's default is 2048; OWASP advises 600,000 for passwords that are stored.
-const maxIterations = 1_000_000
+const MaxIterations = 1_000_000
 
 // Identifiers of RFC 8018 (PBES2, PBKDF2), and of AES in CBC mode.
 var (
@@ -38,10 +38,14 @@ type pkcsAlgorithm struct {
 // decryptKey decrypts a key in the form of PKCS#8 (RFC 5958) with PBES2, PBKDF2
 // and AES, as OpenSSL writes it. It is written here because the libraries for it
 // panic over parameters that do not fit.
-func decryptKey(der []byte, password secret) (crypto.PrivateKey, error) {
-	if password.empty() {
-		return nil, errors.New("it is encrypted; ssl.key.password is needed")
+func decryptKey(der []byte, password Password) (crypto.PrivateKey, error) {
+	switch {
+	case password.Name == "":
+		return nil, errors.New("it is encrypted, and there is no setting for its password; write it anew without one (openssl pkey -in KEY -out FILE), where only the server can read it")
+	case password.Text == "":
+		return nil, fmt.Errorf("it is encrypted; %s is needed", password.Name)
 	}
+	wrong := fmt.Errorf("%s does not open it", password.Name)
 	var sealed struct {
 		Algorithm struct {
 			ID     asn1.ObjectIdentifier
@@ -76,17 +80,17 @@ func decryptKey(der []byte, password secret) (crypto.PrivateKey, error) {
 	cipher.NewCBCDecrypter(block, iv).CryptBlocks(plain, sealed.Data)
 	padding := int(plain[len(plain)-1])
 	if padding == 0 || padding > aes.BlockSize {
-		return nil, errors.New("ssl.key.password does not open it")
+		return nil, wrong
 	}
 	decrypted, err := x509.ParsePKCS8PrivateKey(plain[:len(plain)-padding])
 	if err != nil {
-		return nil, errors.New("ssl.key.password does not open it")
+		return nil, wrong
 	}
 	return decrypted, nil
 }
 
 // deriveKey makes the key of so many bytes from the password.
-func deriveKey(kdf pkcsAlgorithm, password secret, size int) ([]byte, error) {
+func deriveKey(kdf pkcsAlgorithm, password Password, size int) ([]byte, error) {
 	if !kdf.ID.Equal(oidPBKDF2) {
 		return nil, errCipher
 	}
@@ -99,8 +103,8 @@ func deriveKey(kdf pkcsAlgorithm, password secret, size int) ([]byte, error) {
 	if _, err := asn1.Unmarshal(kdf.Params.FullBytes, &params); err != nil {
 		return nil, errCipher
 	}
-	if params.Iterations < 1 || params.Iterations > maxIterations {
-		return nil, fmt.Errorf("its encryption asks for %d iterations, and 1 to %d are taken; convert it with openssl pkcs8 -topk8 -iter 100000", params.Iterations, maxIterations)
+	if params.Iterations < 1 || params.Iterations > MaxIterations {
+		return nil, fmt.Errorf("its encryption asks for %d iterations, and 1 to %d are taken; convert it with openssl pkcs8 -topk8 -iter 100000", params.Iterations, MaxIterations)
 	}
 	var h func() hash.Hash
 	switch {
@@ -115,7 +119,7 @@ func deriveKey(kdf pkcsAlgorithm, password secret, size int) ([]byte, error) {
 	default:
 		return nil, errCipher
 	}
-	return pbkdf2.Key(h, password.reveal(), params.Salt, params.Iterations, size)
+	return pbkdf2.Key(h, password.Text, params.Salt, params.Iterations, size)
 }
 
 // lastOf returns the last number of an identifier below another, or -1.
