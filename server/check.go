@@ -7,7 +7,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/batching"
-	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/sources"
 )
 
 // Bounds of a CheckRequest.
@@ -25,7 +25,7 @@ const maxCheckBytes = 64 << 20
 const (
 	DefaultCheckBatches = 1
 	DefaultCheckTimeout = 30 * time.Second
-	DefaultCheckFrom    = kafka.FromCommitted
+	DefaultCheckFrom    = sources.FromCommitted
 )
 
 // CheckStream reads what the stream would read and tells which statements it
@@ -104,7 +104,7 @@ func (s *Server) nothingCame(ctx context.Context, spec graphmill.StreamSpec, r C
 		Text: fmt.Sprintf("no message of stream %q came within %v, reading from %q", spec.Name, r.Timeout, r.From),
 		Next: fmt.Sprintf("wait for new messages with a longer --timeout, or look at old ones: graphmill stream check %s --from earliest", spec.Name),
 	}
-	if r.From != kafka.FromCommitted {
+	if r.From != sources.FromCommitted {
 		return e
 	}
 	ctx, cancel := context.WithTimeout(ctx, explainPatience)
@@ -188,7 +188,7 @@ func (r CheckRequest) validate() error {
 	if r.Timeout < time.Millisecond || r.Timeout > maxCheckTimeout {
 		return graphmill.Invalid("timeout_ms", "%d is outside of 1 to %d", r.Timeout.Milliseconds(), maxCheckTimeout.Milliseconds())
 	}
-	if r.From == kafka.FromCommitted {
+	if r.From == sources.FromCommitted {
 		return nil
 	}
 	if _, err := graphmill.ParseStart("from", r.From); err != nil {
@@ -215,14 +215,11 @@ func (s *Server) check(ctx context.Context, spec graphmill.StreamSpec, r CheckRe
 	}
 	defer instance.Close(context.WithoutCancel(ctx))
 
-	cfg, err := s.kafkaConfig(spec)
+	known, err := s.catalog.Positions(ctx, spec.Name)
 	if err != nil {
 		return nil, err
 	}
-	if cfg.Known, err = s.catalog.Positions(ctx, spec.Name); err != nil {
-		return nil, err
-	}
-	reader, err := kafka.NewReader(cfg, r.From)
+	reader, err := s.broker(spec).reader(known, r.From)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +234,7 @@ func (s *Server) check(ctx context.Context, spec graphmill.StreamSpec, r CheckRe
 			return batches, err
 		}
 		if len(b.Messages) > 0 {
-			out, err := instance.Transform(ctx, graphmill.SourceKafka, b.Messages)
+			out, err := instance.Transform(ctx, kindOf(spec), b.Messages)
 			if err != nil {
 				return batches, transformationFailed(err, func(i int) string {
 					return "message " + b.Messages[i].Position().String()

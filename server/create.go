@@ -8,7 +8,6 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/server/catalog"
-	"github.com/graphmill/graphmill/sources/kafka"
 )
 
 // CreateStream stores a definition, stopped. Unless check is false, broker and
@@ -23,7 +22,7 @@ func (s *Server) CreateStream(ctx context.Context, r CreateRequest) (StreamInfo,
 	spec := r.Spec
 	told := spec.StartFrom
 	if told == "" {
-		spec.StartFrom = kafka.StartFrom(spec.Configs, spec.Credentials)
+		_, spec.StartFrom = s.broker(spec).startFrom()
 	}
 	spec = spec.WithDefaults()
 	if err := spec.Validate(); err != nil {
@@ -32,8 +31,8 @@ func (s *Server) CreateStream(ctx context.Context, r CreateRequest) (StreamInfo,
 	if spec.Source != graphmill.SourceNameKafka {
 		return StreamInfo{}, graphmill.Invalid("source", "this server reads kafka only")
 	}
-	if len(s.brokers(spec)) == 0 {
-		return StreamInfo{}, noBroker()
+	if err := s.broker(spec).validate(); err != nil {
+		return StreamInfo{}, err
 	}
 	notes, err := s.clientNotes(spec, told, r.Check)
 	if err != nil {
@@ -131,7 +130,8 @@ func (s *Server) withinLimits(spec graphmill.StreamSpec) error {
 // effect. What they name and what is not there yet, a secret or a file, refuses
 // the definition only with check.
 func (s *Server) clientNotes(spec graphmill.StreamSpec, told string, check bool) ([]string, error) {
-	_, notes, err := kafka.ParseConfigs(spec.Configs, spec.Credentials, s.cfg.Secrets)
+	b := s.broker(spec)
+	notes, err := b.notes()
 	switch {
 	case err == nil:
 	case !check && graphmill.KindOf(err) == graphmill.KindConflict:
@@ -139,21 +139,17 @@ func (s *Server) clientNotes(spec graphmill.StreamSpec, told string, check bool)
 	default:
 		return nil, err
 	}
-	if reset := kafka.StartFrom(spec.Configs, spec.Credentials); told != "" && reset != "" && told != reset {
-		notes = append(notes, fmt.Sprintf("auto.offset.reset has no effect: start_from says %s", told))
+	if setting, reset := b.startFrom(); told != "" && reset != "" && told != reset {
+		notes = append(notes, fmt.Sprintf("%s has no effect: start_from says %s", setting, told))
 	}
 	return notes, nil
 }
 
 // probe looks for broker and topics.
 func (s *Server) probe(ctx context.Context, spec graphmill.StreamSpec) error {
-	cfg, err := s.kafkaConfig(spec)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CreateTimeout)
 	defer cancel()
-	err = kafka.Probe(ctx, cfg)
+	err := s.broker(spec).probe(ctx)
 	f, ok := asFault(err)
 	if !ok {
 		return err

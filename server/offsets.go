@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/graphmill/graphmill"
-	"github.com/graphmill/graphmill/sources/kafka"
 )
 
 // StreamOffsets tells where a stream would begin if it were started, partition by
@@ -26,14 +25,11 @@ func (s *Server) StreamOffsets(ctx context.Context, name string) (graphmill.Offs
 }
 
 func (s *Server) offsets(ctx context.Context, spec graphmill.StreamSpec) (graphmill.OffsetsInfo, error) {
-	cfg, err := s.kafkaConfig(spec)
+	known, err := s.catalog.Positions(ctx, spec.Name)
 	if err != nil {
 		return graphmill.OffsetsInfo{}, err
 	}
-	if cfg.Known, err = s.catalog.Positions(ctx, spec.Name); err != nil {
-		return graphmill.OffsetsInfo{}, err
-	}
-	info, err := kafka.Offsets(ctx, cfg)
+	info, err := s.broker(spec).offsets(ctx, known)
 	return info, commandError(err)
 }
 
@@ -93,14 +89,9 @@ func (st *stream) setOffsets(ctx context.Context, to graphmill.OffsetTarget, onl
 // moveGroup sets positions of the definition's group. Those that the catalog
 // knows tell what is new in a topic, where the group does not.
 func (s *Server) moveGroup(ctx context.Context, spec graphmill.StreamSpec, known []graphmill.Position, to graphmill.OffsetTarget, only *graphmill.TopicPartition) ([]graphmill.Position, error) {
-	cfg, err := s.kafkaConfig(spec)
-	if err != nil {
-		return nil, err
-	}
-	cfg.Known = known
 	ctx, stop := within(ctx, s.life)
 	defer stop()
-	positions, err := kafka.SetOffsets(ctx, cfg, to, only)
+	positions, err := s.broker(spec).setOffsets(ctx, known, to, only)
 	return positions, commandError(err)
 }
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/graphmill/graphmill"
-	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/sources"
 )
 
 // PatchStream changes the definition of a stream. Of a stopped or failed one it
@@ -165,14 +165,14 @@ func (s *Server) draftPatch(old graphmill.StreamSpec, req PatchRequest) (*patch,
 	if err != nil {
 		return nil, err
 	}
-	if reset := kafka.StartFrom(spec.Configs, spec.Credentials); reset != "" && isNull(req.Patch, "start_from") {
+	if _, reset := s.broker(spec).startFrom(); reset != "" && isNull(req.Patch, "start_from") {
 		spec.StartFrom = reset // the default is that of CREATE
 	}
 	p := &patch{spec: spec, changed: old.Differences(spec)}
 	if err := s.withinLimits(spec); err != nil {
 		return nil, err
 	}
-	p.bring(s, old)
+	p.bring(s.reads(old), s.reads(spec))
 	if req.DryRun && req.From == "" {
 		return p, nil
 	}
@@ -264,11 +264,10 @@ func notTaken(stream string, err error) error {
 }
 
 // bring finds what the patch brings.
-func (p *patch) bring(s *Server, old graphmill.StreamSpec) {
-	brokers := s.brokers(old)
-	switch added := firstNew(s.brokers(p.spec), brokers); {
-	case old.ConsumerGroup != p.spec.ConsumerGroup:
-		p.why = fmt.Sprintf("the group %q", p.spec.ConsumerGroup)
+func (p *patch) bring(old, now reading) {
+	switch added := firstNew(now.servers, old.servers); {
+	case old.group != now.group:
+		p.why = fmt.Sprintf("the group %q", now.group)
 	case added != "":
 		p.why = fmt.Sprintf("the broker %s", added)
 	}
@@ -276,8 +275,8 @@ func (p *patch) bring(s *Server, old graphmill.StreamSpec) {
 		p.brought = p.spec.Topics
 		return
 	}
-	for _, t := range p.spec.Topics {
-		if !slices.Contains(old.Topics, t) {
+	for i, t := range p.spec.Topics {
+		if !old.covers(now.topics[i]) {
 			p.brought = append(p.brought, t)
 			p.why = fmt.Sprintf("the topic %q", t)
 		}
@@ -291,7 +290,7 @@ func (p *patch) begin(from string) error {
 		e := graphmill.Invalid("from", "nothing new is read, so nothing begins anew")
 		e.Next = "positions are set with: graphmill stream offsets " + p.spec.Name + " --set"
 		return e
-	case len(p.brought) == 0 || from == kafka.FromCommitted:
+	case len(p.brought) == 0 || from == sources.FromCommitted:
 		return nil
 	case from == "":
 		e := graphmill.Invalid("from", "the change brings %s: it has to be told where reading begins there", p.why)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources"
-	"github.com/graphmill/graphmill/sources/kafka"
 )
 
 const (
@@ -35,6 +34,7 @@ type run struct {
 	st   *stream
 	spec graphmill.StreamSpec
 	ref  graphmill.TransformationRef
+	kind graphmill.SourceKind
 
 	limit   int          // batches with messages that it is to apply; 0: no limit
 	applied atomic.Int64 // those that are applied and acknowledged
@@ -73,6 +73,7 @@ func newRun(st *stream, spec graphmill.StreamSpec, req StartRequest) *run {
 	r := &run{
 		st:       st,
 		spec:     spec,
+		kind:     kindOf(spec),
 		limit:    req.BatchLimit,
 		accepted: req,
 		opened:   make(chan struct{}),
@@ -147,13 +148,7 @@ func (r *run) openSource() (sources.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := r.st.srv.kafkaConfig(r.spec)
-	if err != nil {
-		return nil, err
-	}
-	cfg.Known = known
-	cfg.AcceptRecreated, cfg.AcceptLost = r.accepted.AcceptRecreated, r.accepted.AcceptLost
-	source, err := kafka.New(cfg, r)
+	source, err := r.st.srv.broker(r.spec).source(known, r.accepted, r)
 	if err != nil {
 		return nil, err
 	}

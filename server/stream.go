@@ -458,7 +458,7 @@ func (st *stream) info() StreamInfo {
 		Reason:    reason,
 		Owner:     st.rec.Owner,
 		Busy:      st.checked,
-		Brokers:   st.srv.brokers(st.rec.Spec),
+		Brokers:   st.srv.reads(st.rec.Spec).addresses,
 	}
 }
 

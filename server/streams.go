@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/graphmill/graphmill"
-	"github.com/graphmill/graphmill/sources/kafka"
 )
 
 // Streams returns every stream by name, those too whose entry in the catalog
@@ -145,35 +144,4 @@ func cannotStart(stream, doing string, err error) error {
 		return err
 	}
 	return &graphmill.Error{Kind: graphmill.KindConflict, Code: e.Code, Text: fmt.Sprintf("stream %q cannot %s: %s", stream, doing, e.Text), Next: e.Next, Err: e.Err}
-}
-
-func noBroker() error {
-	e := graphmill.Invalid("bootstrap_servers", "the stream names no broker, and the server has no default")
-	e.Next = "give --bootstrap-servers HOST:PORT, or start the server with --kafka-bootstrap-servers"
-	return e
-}
-
-// kafkaConfig is how a stream reads Kafka.
-func (s *Server) kafkaConfig(spec graphmill.StreamSpec) (kafka.Config, error) {
-	brokers := s.brokers(spec)
-	if len(brokers) == 0 {
-		return kafka.Config{}, noBroker()
-	}
-	start, err := graphmill.ParseStart("start_from", spec.StartFrom)
-	if err != nil {
-		return kafka.Config{}, err
-	}
-	client, _, err := kafka.ParseConfigs(spec.Configs, spec.Credentials, s.cfg.Secrets)
-	if err != nil {
-		return kafka.Config{}, err
-	}
-	return kafka.Config{
-		Client:  client,
-		Stream:  spec.Name,
-		Brokers: brokers,
-		Topics:  spec.Topics,
-		Group:   spec.ConsumerGroup,
-		Start:   start,
-		Logger:  s.log.With("stream", spec.Name),
-	}, nil
 }

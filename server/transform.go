@@ -164,7 +164,7 @@ func (l *lane) call(ctx context.Context, messages []graphmill.Message) (graphmil
 			return graphmill.Output{}, err
 		}
 	}
-	return l.instance.Transform(ctx, graphmill.SourceKafka, messages)
+	return l.instance.Transform(ctx, l.r.kind, messages)
 }
 
 func (l *lane) instantiate(ctx context.Context) error {

@@ -8,6 +8,9 @@ import (
 	"github.com/graphmill/graphmill"
 )
 
+// FromCommitted makes what reads beside a stream begin where the stream would.
+const FromCommitted = "committed"
+
 // Source reads one stream's topics and takes its acknowledgements.
 //
 // Open, Fetch and Close are for one goroutine; Acknowledge and Partitions may

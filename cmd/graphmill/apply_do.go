@@ -8,7 +8,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
-	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/sources"
 )
 
 // doStream makes a stream what is wanted. Where another apply was faster, what is
@@ -68,7 +68,7 @@ func (p *applying) changeDefinition(ctx context.Context, item *appliedItem, now 
 		return err
 	}
 	if item.stream.brings {
-		body["from"] = kafka.FromCommitted
+		body["from"] = sources.FromCommitted
 	}
 	body["check"] = isUnderWay(now)
 	var after api.ChangedDefinition

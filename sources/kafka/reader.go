@@ -10,10 +10,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources"
 )
 
 // FromCommitted makes a Reader begin where START would.
-const FromCommitted = "committed"
+const FromCommitted = sources.FromCommitted
 
 // readerTimeout is how long a Reader tries to reach brokers and topics.
 const readerTimeout = 10 * time.Second
