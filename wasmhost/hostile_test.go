@@ -41,7 +41,7 @@ func TestCase22LoopsEndAtTheirLimit(t *testing.T) {
 			require.Equal(t, graphmill.FaultMessage, f.Class)
 			require.Equal(t, "the module was stopped after its time limit of 50ms", f.Text)
 			require.GreaterOrEqual(t, time.Since(began), soon)
-			require.Less(t, time.Since(began), 100*soon)
+			require.Less(t, time.Since(began), time.Minute)
 		})
 	}
 }

@@ -146,7 +146,7 @@ func TestClosingWhileAModuleIsCompiled(t *testing.T) {
 				_, err := h.Check(t.Context(), slowToCompile())
 				refused <- err
 			}()
-			require.Eventually(t, func() bool { return len(compilersOf(t, dir)) > 0 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return len(compilersOf(t, dir)) > 0 }, time.Minute, time.Millisecond)
 			ctx, cancel := context.WithCancel(t.Context())
 			if compiler == nil {
 				cancel()

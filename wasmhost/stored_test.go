@@ -71,7 +71,7 @@ func TestADefectWhileAModuleIsLoadedHoldsUpNobodyElse(t *testing.T) {
 	require.Panics(t, func() {
 		_, _ = h.LoadStored(t.Context(), sum, func(context.Context) ([]byte, error) { panic("a defect") })
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	m, err := h.LoadStored(ctx, sum, func(context.Context) ([]byte, error) { return bytes, nil })
 	require.NoError(t, err)

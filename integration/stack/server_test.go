@@ -215,7 +215,7 @@ func TestDownStopsWhatAnotherProgramHasStarted(t *testing.T) {
 
 			require.NoError(t, Down(t.Context(), root, tc.cfg))
 			// It has ended; whoever started it may still be about to hear of it.
-			require.Eventually(t, func() bool { return s.PID() == 0 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return s.PID() == 0 }, time.Minute, time.Millisecond)
 			if tc.kept {
 				require.FileExists(t, filepath.Join(dir, stateFile))
 			} else {
@@ -256,7 +256,7 @@ func TestIsServer(t *testing.T) {
 	pid := cmd.Process.Pid
 
 	// A process that has just begun may have no command line for a moment.
-	require.Eventually(t, func() bool { return isServer(pid, class, dir) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return isServer(pid, class, dir) }, time.Minute, time.Millisecond)
 	require.False(t, isServer(pid, class, dir+"-other"), "the same server of another directory")
 	require.False(t, isServer(pid, "graphmill.stack.Neo4jMain", dir), "another server")
 	require.False(t, isServer(0, class, dir))

@@ -110,11 +110,11 @@ func (b *broker) create(topic string, partitions int32, configs map[string]strin
 	require.Eventually(b.t, func() bool {
 		_, err := b.adm.CreateTopic(b.t.Context(), partitions, 1, ptrs, topic)
 		return err == nil
-	}, 10*time.Second, 50*time.Millisecond) // a topic of that name may still be going away
+	}, sourcetest.Patience, 50*time.Millisecond) // a topic of that name may still be going away
 	require.Eventually(b.t, func() bool {
 		td, err := b.adm.ListTopics(b.t.Context(), topic)
 		return err == nil && td.Error() == nil && len(td[topic].Partitions) == int(partitions)
-	}, 10*time.Second, 20*time.Millisecond)
+	}, sourcetest.Patience, 20*time.Millisecond)
 }
 
 func (b *broker) deleteTopic(topic string) {
@@ -131,7 +131,7 @@ func (b *broker) produce(topic string, partition int32, values ...string) {
 	for _, v := range values {
 		records = append(records, &kgo.Record{Topic: topic, Partition: partition, Value: []byte(v)})
 	}
-	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), sourcetest.Patience)
 	defer cancel()
 	err := b.cl.ProduceSync(ctx, records...).FirstErr()
 	for errors.Is(err, kerr.UnknownTopicID) && ctx.Err() == nil { // the client knows an earlier topic of the name
@@ -162,7 +162,7 @@ func (b *broker) commits(group, topic string) map[int32]kadm.Offset {
 		var err error
 		all, err = b.adm.FetchOffsets(b.t.Context(), group)
 		return err == nil || errors.Is(err, kerr.GroupIDNotFound)
-	}, 10*time.Second, 50*time.Millisecond) // the connection may be one to a broker that has been stopped
+	}, sourcetest.Patience, 50*time.Millisecond) // the connection may be one to a broker that has been stopped
 	out := map[int32]kadm.Offset{}
 	for p, o := range all[topic] {
 		out[p] = o.Offset
@@ -178,7 +178,7 @@ func (b *broker) commit(group, topic string, partition int32, at int64, metadata
 	require.Eventually(b.t, func() bool {
 		res, err := b.adm.CommitOffsets(b.t.Context(), group, os)
 		return err == nil && res.Error() == nil
-	}, 10*time.Second, 50*time.Millisecond) // the group may still be emptying
+	}, sourcetest.Patience, 50*time.Millisecond) // the group may still be emptying
 }
 
 func (b *broker) id(topic string) string {
@@ -214,7 +214,7 @@ func (b *broker) config(topics ...string) kafka.Config {
 func (b *broker) open(cfg kafka.Config) (*kafka.Source, *sourcetest.Observer) {
 	b.t.Helper()
 	s, o := b.source(cfg)
-	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), sourcetest.Patience)
 	defer cancel()
 	require.NoError(b.t, s.Open(ctx))
 	return s, o
@@ -242,7 +242,7 @@ func (b *broker) join(cfg kafka.Config) *sourcetest.Member {
 }
 
 func closeSource(t *testing.T, s sources.Source) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sourcetest.Patience)
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
 		t.Log("close:", err)

@@ -5,12 +5,12 @@ import (
 	"context"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/sources/sourcetest"
 )
 
 // What the client has fetched and not handed out stays within the bounds,
@@ -48,7 +48,7 @@ func TestBuffersAreBounded(t *testing.T) {
 			cfg.MaxBufferedMessages, cfg.MaxBufferedBytes = c.messages, c.bytes
 			s, _ := b.open(cfg)
 			read, mostMessages, mostBytes := 0, int64(0), int64(0)
-			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), sourcetest.Patience)
 			defer cancel()
 			for read < c.count {
 				fetches, err := s.Fetch(ctx, 50)

@@ -104,6 +104,7 @@ func (c *conforming) Produce(topic string, partition int32, messages ...graphmil
 func (c *conforming) Source(s sourcetest.Stream, obs sources.Observer) sources.Source {
 	c.t.Helper()
 	cfg := kafka.Config{Stream: s.Name, Brokers: []string{c.addr}, Topics: s.Topics, Group: s.Name, Start: s.Start, Known: s.Known}
+	cfg.SessionTimeout = 45 * time.Second // far more than one that closes may take
 	if s.Crashes {
 		// A round ends without the dead one long before the session of a member
 		// that waits in it would: kfake drops such a member then and never answers

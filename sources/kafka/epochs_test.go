@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/sources/sourcetest"
 )
 
 // elect gives a partition of a kfake the next leader epoch, with the log that
@@ -154,7 +154,7 @@ func TestMessagesThatAnElectionLosesWhileReadingEndTheStream(t *testing.T) {
 	})
 	b.elect(topic, 0)
 	b.produce(topic, 0, "5")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), sourcetest.Patience)
 	defer cancel()
 	_, err := s.Fetch(ctx, 10)
 	f := fault(t, err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/sources/sourcetest"
 )
 
 // drain reads and acknowledges until there is no lag, and returns the payloads
@@ -24,7 +25,7 @@ import (
 func drain(t *testing.T, s *kafka.Source) map[graphmill.TopicPartition][]string {
 	t.Helper()
 	out := map[graphmill.TopicPartition][]string{}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), sourcetest.Patience)
 	defer cancel()
 	for {
 		short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
@@ -92,7 +93,7 @@ func TestTransactionsOfSeveralProducersAreReadAsTheyEnd(t *testing.T) {
 	require.Eventually(t, func() bool {
 		last = append(last, drain(t, s)[tp(topic, 0)]...)
 		return len(last) == 2
-	}, 10*time.Second, 50*time.Millisecond)
+	}, sourcetest.Patience, 50*time.Millisecond)
 	require.Equal(t, []string{"open-0", "behind the open one"}, last)
 }
 
@@ -156,7 +157,7 @@ func TestTopicIDThatAppearsAfterAnUpgradeIsAdopted(t *testing.T) {
 			require.Eventually(t, func() bool {
 				status, err := s.Partitions(t.Context())
 				return err == nil && len(status) == 1 && status[0].TopicID == id && status[0].Notice == ""
-			}, 15*time.Second, 50*time.Millisecond)
+			}, sourcetest.Patience, 50*time.Millisecond)
 			b.produce(topic, 0, "b")
 			got, at := collect(t, s, 1)
 			require.Equal(t, []string{"b"}, payloads(got))
@@ -211,7 +212,7 @@ func TestPartitionsThatAreAddedWhileReadingBeginAtTheirStart(t *testing.T) {
 	require.Eventually(t, func() bool {
 		td, err := b.adm.ListTopics(t.Context(), topic)
 		return err == nil && len(td[topic].Partitions) == 3
-	}, 10*time.Second, 20*time.Millisecond)
+	}, sourcetest.Patience, 20*time.Millisecond)
 	b.connect()
 	b.produce(topic, 1, "new-1")
 	b.produce(topic, 2, "new-2")
@@ -236,7 +237,7 @@ func TestPositionsOfTheCatalogStandInForAGroupThatHasExpired(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := b.adm.DeleteGroup(t.Context(), cfg.Group)
 		return err == nil
-	}, 10*time.Second, 50*time.Millisecond)
+	}, sourcetest.Patience, 50*time.Millisecond)
 	require.Empty(t, b.commits(cfg.Group, topic))
 
 	cfg.Known = positions(at)

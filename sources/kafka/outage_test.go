@@ -12,14 +12,12 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/sources/sourcetest"
 )
-
-// soon is how long an outage may last before it is told, and its end.
-const soon = 8 * time.Second
 
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	require.Eventually(t, is, soon, 20*time.Millisecond, what)
+	require.Eventually(t, is, sourcetest.Patience, 20*time.Millisecond, what)
 }
 
 // begin opens a source beside the test.
@@ -36,7 +34,7 @@ func done(t *testing.T, c <-chan error) error {
 	select {
 	case err := <-c:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(sourcetest.Patience):
 		t.Fatal("it has not come to an end")
 		return nil
 	}
@@ -59,7 +57,7 @@ func TestBrokerThatGoesAwayWhileReadingIsWaitedFor(t *testing.T) {
 	r.stop()
 	eventually(t, "the outage is told", func() bool { return o.Code() == "broker_unreachable" })
 
-	require.Eventually(t, func() bool { return len(o.Owned()) == 0 }, soon, 20*time.Millisecond, "the client gives up what it cannot keep alive")
+	require.Eventually(t, func() bool { return len(o.Owned()) == 0 }, sourcetest.Patience, 20*time.Millisecond, "the client gives up what it cannot keep alive")
 	require.NoError(t, s.Acknowledge(t.Context(), positions(at)), "kept until the group can be told")
 
 	r.start()
@@ -99,7 +97,7 @@ func TestWhatWasDoneBeforeALossCountsUnlessTheGroupHasMoved(t *testing.T) {
 			// The member is thrown out and kept out until all is prepared.
 			joins := b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.CoordinatorLoadInProgress, Count: -1})
 			b.forget(cfg.Group)
-			require.Eventually(t, func() bool { return len(o.Owned()) == 0 }, 10*time.Second, 20*time.Millisecond)
+			require.Eventually(t, func() bool { return len(o.Owned()) == 0 }, sourcetest.Patience, 20*time.Millisecond)
 			require.NoError(t, s.Acknowledge(t.Context(), positions(at)))
 			if c.committed >= 0 {
 				b.commit(cfg.Group, topic, 0, c.committed, "")
@@ -253,7 +251,7 @@ func TestTopicThatMayNotBeReadEndsTheStream(t *testing.T) {
 	topic := b.topic(1)
 	s, _ := b.open(b.config(topic))
 	b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.TopicAuthorizationFailed, Count: -1})
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	ctx, cancel := context.WithTimeout(t.Context(), sourcetest.Patience)
 	defer cancel()
 	_, err := s.Fetch(ctx, 1)
 	require.Equal(t, "forbidden", fault(t, err).Code)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/sources/sourcetest"
 )
 
 // fill4 writes "0" to "3" a minute apart to a partition, the first at the time.
@@ -103,7 +104,7 @@ func TestOffsetsOfTheNewerGroupProtocolTellItsMembers(t *testing.T) {
 	require.Eventually(t, func() bool {
 		info, err := kafka.Offsets(t.Context(), cfg)
 		return err == nil && len(info.Members) == 1 && info.Members[0].ClientID == "newer"
-	}, 20*time.Second, 50*time.Millisecond)
+	}, sourcetest.Patience, 50*time.Millisecond)
 	_, err = kafka.SetOffsets(t.Context(), cfg, target(t, "earliest"), nil)
 	require.Equal(t, "group_active", refused(t, err).Code)
 }
@@ -247,7 +248,7 @@ func TestOffsetsWaitForTheCoordinatorAndThenTell(t *testing.T) {
 	_, err := kafka.SetOffsets(t.Context(), cfg, target(t, "earliest"), nil)
 	require.NoError(t, err)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	cfg.Topics = []string{"absent"}
 	_, err = kafka.Offsets(ctx, cfg)
@@ -376,10 +377,10 @@ func TestWhatStartAcceptedDoesNotCountAfterARebalance(t *testing.T) {
 
 	joins := b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.CoordinatorLoadInProgress, Count: -1})
 	b.forget(cfg.Group)
-	require.Eventually(t, func() bool { return len(o.Owned()) == 0 }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return len(o.Owned()) == 0 }, sourcetest.Patience, 20*time.Millisecond)
 	b.commit(cfg.Group, topic, 0, 9, "")
 	joins.Remove()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), sourcetest.Patience)
 	defer cancel()
 	_, err := s.Fetch(ctx, 1)
 	require.Equal(t, "position_lost", fault(t, err).Code)

@@ -188,7 +188,7 @@ func parse(t *testing.T, text string) *x509.Certificate {
 
 // probe looks for a topic with settings of the client.
 func (b *broker) probe(s kafka.ClientSettings, topic string) error {
-	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(b.t.Context(), 5*time.Second)
 	defer cancel()
 	return kafka.Probe(ctx, kafka.Config{Brokers: []string{b.addr}, Topics: []string{topic}, Group: "g", Client: s})
 }

@@ -75,7 +75,7 @@ func TestPositionsPassControlRecordsAndAbortedTransactions(t *testing.T) {
 	require.Equal(t, []string{"committed"}, payloads(got))
 
 	// The marker of the commit may come by itself.
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), sourcetest.Patience)
 	defer cancel()
 	for at[tp(topic, 0)].Offset < 5 {
 		fetches, err := s.Fetch(ctx, 10)
@@ -132,7 +132,7 @@ func TestLagBehindAnOpenTransactionIsZero(t *testing.T) {
 	require.Eventually(t, func() bool {
 		status, err := s.Partitions(t.Context())
 		return err == nil && status[0].Lag == 2 && status[0].End == 2
-	}, 5*time.Second, 20*time.Millisecond)
+	}, sourcetest.Patience, 20*time.Millisecond)
 }
 
 func TestMessagesTellTheOffsetOfTheirRecord(t *testing.T) {

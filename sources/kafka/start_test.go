@@ -15,6 +15,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/sources/sourcetest"
 )
 
 func TestWhereReadingStarts(t *testing.T) {
@@ -159,7 +160,7 @@ func TestPartitionThatIsAddedBeginsAtItsStartThoughTheCommitsHaveExpired(t *test
 	require.Eventually(t, func() bool {
 		res, err := b.adm.DeleteGroups(b.t.Context(), cfg.Group)
 		return err == nil && res.Error() == nil
-	}, 10*time.Second, 50*time.Millisecond)
+	}, sourcetest.Patience, 50*time.Millisecond)
 	require.Empty(t, b.commits(cfg.Group, topic))
 	b.addPartitions(topic, 1)
 	b.produce(topic, 2, "new")
@@ -262,7 +263,7 @@ func TestPositionThatIsLostWhileReadingEndsTheStream(t *testing.T) {
 	b.deleteRecords(topic, 0, 4)
 
 	// One of them may have been on its way.
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), sourcetest.Patience)
 	defer cancel()
 	var err error
 	for err == nil {
@@ -315,7 +316,7 @@ func TestPositionThatIsRefusedAndIsThereIsReadOn(t *testing.T) {
 				return resp, nil, true
 			})
 			b.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Err: kerr.OffsetOutOfRange, Count: 1})
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), sourcetest.Patience)
 			defer cancel()
 			read := make(chan error, 1)
 			go func() {
@@ -370,7 +371,7 @@ func TestAllPositionsThatAreLostAreNamed(t *testing.T) {
 		require.NoError(t, h.Wait(t.Context(), 1), "the fetch under way is over")
 		lose(b, topic)
 		h.Remove()
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), sourcetest.Patience)
 		defer cancel()
 		var err error
 		for err == nil {
@@ -423,7 +424,7 @@ func TestTopicThatIsCreatedAnewWhileItIsReadEndsTheStream(t *testing.T) {
 	b.create(topic, 1, nil)
 	b.produce(topic, 0, "b", "c", "d")
 
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), sourcetest.Patience)
 	defer cancel()
 	_, err := s.Fetch(ctx, 10)
 	require.Equal(t, "topic_recreated", fault(t, err).Code)
@@ -444,12 +445,12 @@ func TestTopicThatIsCreatedAnewBeforeARebalanceEndsTheStream(t *testing.T) {
 	require.NoError(t, b.fake.DeleteTopic(topic))
 	require.NoError(t, b.fake.CreateTopic(topic, 1, nil))
 	b.forget(cfg.Group)
-	require.Eventually(t, func() bool { return o.Losses() > 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return o.Losses() > 0 }, sourcetest.Patience, 10*time.Millisecond)
 	require.Empty(t, b.commits(cfg.Group, topic))
 	b.connect()
 	b.produce(topic, 0, "b", "c", "d")
 
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), sourcetest.Patience)
 	defer cancel()
 	_, err := s.Fetch(ctx, 10)
 	require.Equal(t, "topic_recreated", fault(t, err).Code)
@@ -465,7 +466,7 @@ func (b *broker) addPartitions(topic string, more int) {
 	require.Eventually(b.t, func() bool {
 		td, err := b.adm.ListTopics(b.t.Context(), topic)
 		return err == nil && len(td[topic].Partitions) == had+more
-	}, 10*time.Second, 20*time.Millisecond)
+	}, sourcetest.Patience, 20*time.Millisecond)
 	b.connect() // a client that knows them
 }
 

@@ -53,7 +53,7 @@ func refusesWhenClosed(x *trial) {
 
 // closedWithin is how long a source that was closed may hold its partitions: less
 // than brokers wait for one that has gone without a word.
-const closedWithin = 8 * time.Second
+const closedWithin = 20 * time.Second
 
 func closesAtOnce(x *trial) {
 	topic := x.topic(2)

@@ -50,7 +50,7 @@ func (x *trial) sourceFor(s Stream, o *Observer) sources.Source {
 	x.t.Helper()
 	src := x.b.Source(s, o)
 	x.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
 		defer cancel()
 		if err := src.Close(ctx); err != nil {
 			x.t.Log("close:", err)
