@@ -182,7 +182,7 @@ func TestCompilerProcessFails(t *testing.T) {
 			var log bytes.Buffer
 			h := newHost(t, wasmhost.Config{
 				CacheDir: t.TempDir(), Compiler: c.command, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-				Limits: wasmhost.Limits{CompileTime: time.Second},
+				Limits: wasmhost.Limits{CompileTime: 3 * time.Second}, // a busy machine is no process without end
 			})
 			_, err := h.Check(t.Context(), Answer(emptyAnswer).Bytes())
 			if c.code == "" {

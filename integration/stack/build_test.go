@@ -142,12 +142,12 @@ func TestMavenDownloadThatBreaksIsRepeated(t *testing.T) {
 func TestMavenIsEndedWithTheContext(t *testing.T) {
 	m := newMachine(t)
 	m.installAll("")
-	m.installMaven("/bin/sleep 60")
+	m.installMaven("/bin/sleep 600")
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	begin := time.Now()
 	require.ErrorIs(t, Resolve(ctx, nil, "kafka"), context.DeadlineExceeded)
-	require.Less(t, time.Since(begin), 30*time.Second)
+	require.Less(t, time.Since(begin), time.Minute)
 }
 
 func TestCompilerErrorIsShown(t *testing.T) {

@@ -44,8 +44,8 @@ func TestServerThatIsNeverReady(t *testing.T) {
 	m := newMachine(t)
 	m.installAll(`echo "pid $$"; echo 'Recovering the log'; read line`)
 	log := &buffer{}
-	_, err := StartNeo4j(t.Context(), Neo4jConfig{ReadyTimeout: 1500 * time.Millisecond, Log: log})
-	require.ErrorContains(t, err, "neo4j is not ready after 1.5s")
+	_, err := StartNeo4j(t.Context(), Neo4jConfig{ReadyTimeout: 4500 * time.Millisecond, Log: log})
+	require.ErrorContains(t, err, "neo4j is not ready after 4.5s")
 	require.ErrorContains(t, err, "Recovering the log")
 	require.Contains(t, log.lines(), "neo4j: waiting until it is ready (1s)")
 	m.requireNothingLeft()
@@ -54,7 +54,7 @@ func TestServerThatIsNeverReady(t *testing.T) {
 func TestServerThatIsReadyButDoesNotAnswer(t *testing.T) {
 	m := newMachine(t)
 	m.installAll(`echo READY; read line`)
-	_, err := StartNeo4j(t.Context(), Neo4jConfig{ReadyTimeout: time.Second})
+	_, err := StartNeo4j(t.Context(), Neo4jConfig{ReadyTimeout: 4 * time.Second})
 	require.ErrorContains(t, err, "last answer: ")
 	m.requireNothingLeft()
 }
@@ -62,7 +62,7 @@ func TestServerThatIsReadyButDoesNotAnswer(t *testing.T) {
 func TestStartIsGivenUpWithTheContext(t *testing.T) {
 	m := newMachine(t)
 	m.installAll(`read line`)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err := StartKafka(ctx, KafkaConfig{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
