@@ -12,8 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
-	"strings"
 	"text/template"
 	"time"
 
@@ -199,8 +199,9 @@ func (p *Pulsar) ping(ctx context.Context) error {
 var pulsarConf = template.Must(template.ParseFS(embedded, "pulsar/standalone.conf.tmpl"))
 
 func (p *Pulsar) writeConf(cfg PulsarConfig) error {
-	if strings.ContainsAny(p.dir, "\\\n") {
-		return fmt.Errorf("%q: Pulsar takes no backslash or newline in the path of its data", p.dir)
+	lo, err := loopbackInterface()
+	if err != nil {
+		return err
 	}
 	superuserToken := ""
 	if cfg.Token {
@@ -208,15 +209,15 @@ func (p *Pulsar) writeConf(cfg PulsarConfig) error {
 	}
 	var b bytes.Buffer
 	if err := pulsarConf.Execute(&b, struct {
-		Dir                                 string
 		Ports                               map[string]int
+		Loopback                            string
 		FailoverDelay                       int64 // ms
 		BatchIndexAck                       bool
 		TLS                                 bool
 		Key, Certificate, CA                string
 		TokenKey, Superuser, SuperuserToken string
 	}{
-		Dir: p.dir, Ports: p.state.Ports, FailoverDelay: cfg.FailoverDelay.Milliseconds(), BatchIndexAck: cfg.BatchIndexAck,
+		Ports: p.state.Ports, Loopback: lo, FailoverDelay: cfg.FailoverDelay.Milliseconds(), BatchIndexAck: cfg.BatchIndexAck,
 		TLS: cfg.TLS, Key: pulsarKeyFile, Certificate: pulsarCertFile, CA: caFile,
 		TokenKey: base64.StdEncoding.EncodeToString([]byte(p.tokenKey)), Superuser: PulsarSuperuser, SuperuserToken: superuserToken,
 	}); err != nil {
@@ -270,4 +271,19 @@ func signToken(key, subject string) string {
 	mac := hmac.New(sha256.New, []byte(key))
 	mac.Write([]byte(signed))
 	return signed + "." + encode(mac.Sum(nil))
+}
+
+// loopbackInterface returns the name of the network interface that has
+// 127.0.0.1: lo on Linux, lo0 on macOS.
+func loopbackInterface() (string, error) {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return "", fmt.Errorf("look for the loopback interface: %w", err)
+	}
+	for _, i := range interfaces {
+		if i.Flags&net.FlagLoopback != 0 && i.Flags&net.FlagUp != 0 {
+			return i.Name, nil
+		}
+	}
+	return "", errors.New("this machine has no loopback interface that is up")
 }

@@ -1,6 +1,8 @@
 package stack
 
 import (
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -31,6 +33,16 @@ func TestTokenIsAJSONWebToken(t *testing.T) {
 	require.Equal(t, "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhZG1pbiJ9.7rGQ1KdWzLhIzMdQZI7o99MfMq-yUJ2ufcCE9nhkDA0", signToken("a key of thirty-two bytes or more", "admin"))
 }
 
+func TestLoopbackInterface(t *testing.T) {
+	name, err := loopbackInterface()
+	require.NoError(t, err)
+	lo, err := net.InterfaceByName(name)
+	require.NoError(t, err)
+	addresses, err := lo.Addrs()
+	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(addresses), "127.0.0.1/8")
+}
+
 func TestPulsarConfTakesSettingsThatWin(t *testing.T) {
 	newConf := func(cfg PulsarConfig) string {
 		dir := t.TempDir()
@@ -47,6 +59,7 @@ func TestPulsarConfTakesSettingsThatWin(t *testing.T) {
 	require.Contains(t, conf, "brokerServicePort=1001\nwebServicePort=1002\n")
 	require.Contains(t, conf, "\nactiveConsumerFailoverDelayTimeMillis=1000\nacknowledgmentAtBatchIndexLevelEnabled=false\n")
 	require.Greater(t, strings.Index(conf, "\nnumIOThreads=7\n"), strings.Index(conf, "\nnumIOThreads=2\n"), "of two lines Pulsar takes the last")
+	require.Contains(t, conf, "\nlisteningInterface=lo")
 	require.NotContains(t, conf, "Tls")
 	require.NotContains(t, conf, "authentication")
 

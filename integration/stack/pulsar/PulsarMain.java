@@ -13,12 +13,13 @@ public final class PulsarMain {
     public static void main(String[] args) throws Exception {
         Path directory = Path.of(args[0]);
         ParentWatch.start(directory);
-        Path data = directory.resolve("data");
-        // A broker that cannot start ends the JVM by itself.
+        // The paths of data are relative to the working directory, since Pulsar makes URLs of them and
+        // would stumble over a space or a comma in the directory's own name. A broker that cannot
+        // start ends the JVM by itself.
         PulsarStandaloneStarter.main(new String[] {
             "--config", directory.resolve("standalone.conf").toString(),
-            "--metadata-dir", data.resolve("metadata").toString(),
-            "--bookkeeper-dir", data.resolve("bookkeeper").toString(),
+            "--metadata-url", "rocksdb:data/metadata",
+            "--bookkeeper-dir", "data/bookkeeper",
             "--advertised-address", "127.0.0.1",
             "--no-functions-worker",
             "--no-stream-storage",
