@@ -5,9 +5,6 @@ package integration_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,63 +14,16 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/sources/sourcetest"
 )
 
 // What a broker does in its life that a fake does otherwise or not at all, met
 // with the source alone.
 
-// The tests of the source that need no broker of their own to break are about
-// what the protocol promises: positions, transactions, groups of both kinds,
-// topics that come and go. They must hold on a real broker too.
-func TestKafkaTheTestsOfTheSourceHoldOnARealBroker(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "github.com/graphmill/graphmill/sources/kafka")
-	cmd.Env = append(os.Environ(), "GRAPHMILL_TEST_KAFKA="+world.kafka.Brokers()[0])
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-}
-
-// owner is an Observer that knows what is owned.
-type owner struct {
-	mu    sync.Mutex
-	owned map[graphmill.TopicPartition]bool
-	lost  int
-}
-
-func (o *owner) Waiting(*graphmill.Fault)    {}
-func (o *owner) Recovered()                  {}
-func (o *owner) Absent([]graphmill.Position) {}
-
-func (o *owner) Assigned(positions []graphmill.Position) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, p := range positions {
-		o.owned[p.TopicPartition] = true
-	}
-}
-
-func (o *owner) Revoked(_ context.Context, partitions []graphmill.TopicPartition, lost bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, tp := range partitions {
-		delete(o.owned, tp)
-	}
-	if lost {
-		o.lost++
-	}
-}
-
-func (o *owner) count() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.owned)
-}
-
 // join opens a source of the real broker; it is closed at the end of the test.
-func join(t *testing.T, topic string) (*kafka.Source, *owner) {
+func join(t *testing.T, topic string) (*kafka.Source, *sourcetest.Observer) {
 	t.Helper()
-	o := &owner{owned: map[graphmill.TopicPartition]bool{}}
+	o := &sourcetest.Observer{}
 	s, err := kafka.New(kafka.Config{
 		Stream: "s", Brokers: world.kafka.Brokers(), Topics: []string{topic}, Group: "g-" + topic,
 		Start: graphmill.Start{Earliest: true},
@@ -91,17 +41,17 @@ func TestKafkaPartitionsOfAStoppedMemberMoveWithinAHeartbeat(t *testing.T) {
 	_, stays := join(t, topic)
 	for range sized(2, 5) {
 		goes, o := join(t, topic)
-		require.Eventually(t, func() bool { return stays.count() == 2 && o.count() == 2 }, patience, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(stays.Owned()) == 2 && len(o.Owned()) == 2 }, patience, 10*time.Millisecond)
 		<-time.After(700 * time.Millisecond) // into the pause between two heartbeats
 		began := time.Now()
 		require.NoError(t, goes.Close(t.Context()))
 		left := time.Since(began)
-		require.Eventually(t, func() bool { return stays.count() == 4 }, patience, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return len(stays.Owned()) == 4 }, patience, 5*time.Millisecond)
 		moved := time.Since(began)
 		t.Logf("left after %v, the others own its partitions after %v", left, moved)
 		require.Less(t, moved, 2*time.Second, "about a heartbeat (1 s), far from the session timeout (10 s)")
 	}
-	require.Zero(t, stays.lost)
+	require.Zero(t, stays.Losses())
 }
 
 // The cleaner of a real log leaves gaps, removes tombstones at the end of closed

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,16 +21,27 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/integration/ports"
+	"github.com/graphmill/graphmill/integration/stack"
 	"github.com/graphmill/graphmill/sources"
 	"github.com/graphmill/graphmill/sources/kafka"
 	"github.com/graphmill/graphmill/sources/sourcetest"
 )
 
-// realKafka is the variable that names a real broker (host:port) to run these
-// tests against; those that need a broker of their own to break are skipped
-// then. Without it every test starts a kfake, which speaks the protocol on a
-// real port.
-const realKafka = "GRAPHMILL_TEST_KAFKA"
+// server is the real Kafka that tests run against under the build tag e2e; those
+// that need a broker of their own to break are skipped then. Without it every
+// test starts a kfake, which speaks the protocol on a real port. The first test
+// that wants it starts it.
+var server = sync.OnceValues(func() (*stack.Kafka, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	k, err := stack.StartKafka(ctx, stack.KafkaConfig{Log: os.Stderr})
+	if err == nil {
+		closeServer = k.Close
+	}
+	return k, err
+})
+
+var closeServer = func() error { return nil }
 
 func TestMain(m *testing.M) {
 	// Most of these tests wait for the timers of clients and groups, not for a
@@ -37,7 +49,20 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(withServer{m})
+}
+
+// withServer runs tests and ends the server before goroutines that are left are
+// looked for.
+type withServer struct{ tests *testing.M }
+
+func (w withServer) Run() int {
+	code := w.tests.Run()
+	if err := closeServer(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // broker is a Kafka to test against, and a client of its own.
@@ -52,8 +77,10 @@ type broker struct {
 // newBroker starts a kfake, or takes the real broker.
 func newBroker(t *testing.T) *broker {
 	t.Helper()
-	if addr := os.Getenv(realKafka); addr != "" {
-		return (&broker{t: t, addr: addr}).connect()
+	if real {
+		k, err := server()
+		require.NoError(t, err)
+		return (&broker{t: t, addr: k.Brokers()[0]}).connect()
 	}
 	return newFake(t)
 }
@@ -70,7 +97,7 @@ func newBrokers(t *testing.T, n int) *broker {
 // newFake starts a kfake with options of its own.
 func newFake(t *testing.T, opts ...kfake.Opt) *broker {
 	t.Helper()
-	if os.Getenv(realKafka) != "" {
+	if real {
 		t.Skip("needs a broker of its own")
 	}
 	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)

@@ -22,8 +22,12 @@ import (
 // What sources of all brokers promise alike. The other tests of this package are
 // about what only Kafka has.
 func TestConformance(t *testing.T) {
-	t.Parallel()
-	suite := sourcetest.Suite{
+	if !real { // which no other test must use while it is stopped
+		t.Parallel()
+	}
+	sourcetest.Suite{
+		Open:   func(t *testing.T) sourcetest.Broker { return newConforming(t) },
+		Shared: real,
 		Abilities: sourcetest.Abilities{
 			NullPayload: true,
 			EmptyKey:    true,
@@ -31,9 +35,7 @@ func TestConformance(t *testing.T) {
 			HandsOver:   true,
 			BigPayload:  maxBatch - 100,
 		},
-		Open: func(t *testing.T) sourcetest.Broker { return newConforming(t) },
-	}
-	suite.Run(t)
+	}.Run(t)
 }
 
 // maxBatch is the default of max.message.bytes, in which a record batch must
@@ -43,22 +45,33 @@ const maxBatch = 1<<20 + 12
 // conforming is a broker in the words of the suite.
 type conforming struct {
 	*broker
-	stop, start func()
+	stop, start func() error
 	writer      *kgo.Client
 }
 
-// newConforming starts a kfake. No commit that arrives there may go back.
 func newConforming(t *testing.T) *conforming {
+	if real {
+		k, err := server()
+		require.NoError(t, err)
+		return newBroker(t).conforming(k.Kill, func() error { return k.Restart(t.Context()) })
+	}
 	r := newRestartable(t)
-	c := &conforming{broker: r.broker}
 	log := newCommitLog()
 	log.watch(r.fake)
 	t.Cleanup(func() { require.Empty(t, log.wentBack(), "commits of positions before those that were committed") })
-	c.stop = r.stop
-	c.start = func() {
+	stop := func() error {
+		r.stop()
+		return nil
+	}
+	return r.conforming(stop, func() error {
 		r.start()
 		log.watch(r.fake)
-	}
+		return nil
+	})
+}
+
+func (b *broker) conforming(stop, start func() error) *conforming {
+	c := &conforming{broker: b, stop: stop, start: start}
 	c.renew()
 	return c
 }
@@ -130,11 +143,14 @@ func (c *conforming) Acknowledged(s sourcetest.Stream) string {
 	return strings.Join(lines, "\n")
 }
 
-func (c *conforming) Stop() { c.stop() }
+func (c *conforming) Stop() {
+	c.t.Helper()
+	require.NoError(c.t, c.stop())
+}
 
 func (c *conforming) Start() {
 	c.t.Helper()
-	c.start()
+	require.NoError(c.t, c.start())
 	c.renew()
 }
 

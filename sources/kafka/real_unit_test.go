@@ -1,0 +1,5 @@
+//go:build !e2e
+
+package kafka_test
+
+const real = false
