@@ -42,8 +42,11 @@ const Prefix = "sealed:1:"
 // first key seals; all of them open. So a new key is put in front of the old one,
 // and the old one is taken out once nothing is sealed by it any more.
 type Keys struct {
-	path   string
-	create bool
+	path     string
+	create   bool
+	readFile func(path string, most int64) ([]byte, fs.FileInfo, error) // see ReadFile
+
+	reading sync.Mutex // held by the one that reads the file: what was read last counts
 
 	mu   sync.Mutex
 	read []key // empty: the file has not been read
@@ -56,7 +59,9 @@ type key struct {
 
 // NewKeys takes the keys from a file. With create, an absent file is made when
 // the first value is sealed, readable by its owner only.
-func NewKeys(path string, create bool) *Keys { return &Keys{path: path, create: create} }
+func NewKeys(path string, create bool) *Keys {
+	return &Keys{path: path, create: create, readFile: ReadFile}
+}
 
 // IsSealed says whether a value has the form of what Seal returns.
 func IsSealed(value string) bool { return strings.HasPrefix(value, Prefix) }
@@ -157,7 +162,9 @@ func (k *Keys) load() ([]key, error) {
 }
 
 func (k *Keys) readAgain() ([]key, error) {
-	text, _, err := ReadFile(k.path, maxKeyFile)
+	k.reading.Lock()
+	defer k.reading.Unlock()
+	text, _, err := k.readFile(k.path, maxKeyFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, k.absent()
