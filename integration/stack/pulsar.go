@@ -61,7 +61,9 @@ const (
 // Pulsar is a standalone Pulsar: broker, bookie and metadata in one JVM, on
 // loopback, of the cluster "standalone", with the namespace public/default.
 // Topics that are asked for are made, without partitions, and never deleted by
-// themselves. Its data outlives Kill.
+// themselves. Its data outlives Kill, but for acknowledgements of the last second
+// or so: the broker writes positions down now and then, as Pulsar does, and
+// delivers what lies behind the last of them again.
 type Pulsar struct {
 	*Server
 	token, tls bool
