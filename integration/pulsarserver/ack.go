@@ -1,6 +1,6 @@
 package pulsarserver
 
-// Ack is an acknowledgement that has been carried out.
+// Ack is an acknowledgement that has come and that no hook has refused.
 type Ack struct {
 	Topic, Subscription, Consumer string
 	IDs                           []MessageID // entries; of a cumulative one the last
@@ -28,7 +28,7 @@ func (c *conn) acknowledge(body message, _ []byte) {
 				sub.ack(at)
 			}
 		}
-	case len(list) != 1: // which the broker drops too
+	case len(list) != 1, record.IDs[0].Compare(t.last()) > 0: // which the broker drops and does not call an error
 	case record.Partial:
 		sub.ackBefore(t.at(record.IDs[0]))
 	default:

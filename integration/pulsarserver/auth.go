@@ -13,6 +13,10 @@ type Action string
 const (
 	Produce Action = "produce"
 	Consume Action = "consume"
+
+	// Manage is to make and delete topics, and, with an empty topic, to ask for
+	// the broker's health and for namespaces: what only superusers may.
+	Manage Action = "manage"
 )
 
 // RequireTokens lets in, from now on, only those who show one of the tokens: the
@@ -24,9 +28,10 @@ func (s *Server) RequireTokens(roles map[string]string) {
 	s.tokens = maps.Clone(roles)
 }
 
-// Authorize makes allow say what roles may do, by the full name of the topic. It
+// Authorize makes allow say what roles may do, by the full name of the topic; to
+// list topics it is that of the namespace with a slash behind it. It
 // is asked with the server locked and may not call its methods. Looking a topic
-// up, and the admin interface, need one of the actions. nil: everything.
+// up, or its statistics, needs Produce or Consume. nil: everything.
 func (s *Server) Authorize(allow func(role, topic string, action Action) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

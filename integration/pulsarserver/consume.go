@@ -1,9 +1,6 @@
 package pulsarserver
 
-import (
-	"fmt"
-	"math"
-)
+import "math"
 
 func (c *conn) subscribe(body message, _ []byte) {
 	const typ = "SUBSCRIBE"
@@ -31,10 +28,6 @@ func (c *conn) subscribe(body message, _ []byte) {
 	}
 	sub.kind = body.enum("subType")
 	cons := &consumer{id: id, name: body.text("consumer_name"), priority: body.int("priority_level"), conn: c, sub: sub}
-	if cons.name == "" {
-		c.s.lastName++
-		cons.name = fmt.Sprintf("consumer-%d", c.s.lastName)
-	}
 	c.consumers[id] = cons
 	sub.attach(cons)
 	c.succeed(body)
@@ -47,13 +40,15 @@ func (t *topic) admit(body message) *Failure {
 	case kind != Exclusive && kind != Failover:
 		return &Failure{"NotAllowedError", "this test broker has Exclusive and Failover subscriptions only"}
 	case body.text("subscription") == "":
-		return &Failure{"UnknownError", "Empty subscription name"}
+		return &Failure{"ProducerBusy", "Empty subscription name"} // that is what it says
 	}
 	sub := t.subs[body.text("subscription")]
 	switch {
 	case sub == nil:
-	case sub.durable != body.bool("durable"):
-		return &Failure{"NotAllowedError", "Subscription with the same name already exists and is durable, or is not"}
+	case sub.durable && !body.bool("durable"):
+		return &Failure{"NotAllowedError", "Durable subscription with the same name already exists."}
+	case !sub.durable && body.bool("durable"):
+		return &Failure{"NotAllowedError", "NonDurable subscription with the same name already exists."}
 	case len(sub.consumers) == 0:
 	case sub.kind != kind:
 		return &Failure{"ConsumerBusy", "Subscription is of different type"}
@@ -63,16 +58,12 @@ func (t *topic) admit(body message) *Failure {
 	return nil
 }
 
-// start returns the index of the entry that a new subscription begins with: the
-// id of a reader is that of the last entry that it has had, except within a
-// batch, which may not have been had in full.
+// start returns the index of the entry that a new subscription begins with. That
+// of the id that a reader names is sent too: it may be a batch that the reader has
+// had in part, and the client drops what it has had.
 func (t *topic) start(body message) int {
 	if !body.bool("durable") && body.has("start_message_id") {
-		m := body.get("start_message_id")
-		if m.int("batch_index") >= 0 && int64(m.uint("entryId")) >= 0 {
-			return t.at(m.messageID())
-		}
-		return t.after(m.messageID())
+		return t.at(body.get("start_message_id").messageID())
 	}
 	if body.enum("initialPosition") == "Earliest" {
 		return 0
@@ -83,6 +74,10 @@ func (t *topic) start(body message) int {
 func (c *conn) flow(body message, _ []byte) {
 	cons := c.consumers[body.uint("consumer_id")]
 	if cons == nil {
+		return
+	}
+	if body.uint("messagePermits") == 0 {
+		c.cut()
 		return
 	}
 	cons.permits = min(cons.permits+int64(body.uint("messagePermits")), math.MaxInt32)
@@ -106,17 +101,22 @@ func (c *conn) consumer(body message) *consumer {
 	return cons
 }
 
-// seek closes the subscription's consumers, moves it, and then answers.
+// seek closes the active consumer, which need not be the one that asks, moves the
+// subscription, and then answers.
 func (c *conn) seek(body message, _ []byte) {
 	cons := c.consumer(body)
 	if cons == nil {
 		return
 	}
 	t := cons.sub.topic
-	if body.has("message_id") {
+	switch {
+	case body.has("message_id"):
 		cons.sub.reset(t.at(body.get("message_id").messageID()))
-	} else {
+	case body.has("message_publish_time"):
 		cons.sub.reset(t.since(body.uint("message_publish_time")))
+	default:
+		c.refuse("", body, "MetadataError", "Message id and message publish time were not present")
+		return
 	}
 	c.succeed(body)
 }

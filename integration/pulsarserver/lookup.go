@@ -1,7 +1,6 @@
 package pulsarserver
 
 import (
-	"fmt"
 	"sort"
 	"strings"
 )
@@ -62,8 +61,17 @@ func (c *conn) may(typ string, body message, topic string, actions ...Action) bo
 	if c.s.authorized(c.role, topic, actions...) {
 		return true
 	}
-	c.refuse(typ, body, "AuthorizationError", fmt.Sprintf("Client is not authorized for topic %s", topic))
+	c.refuse(typ, body, "AuthorizationError", "Client is not authorized to "+unauthorized[typ])
 	return false
+}
+
+// unauthorized is how the broker names what a client may not do.
+var unauthorized = map[string]string{
+	"PARTITIONED_METADATA":    "Get Partition Metadata",
+	"LOOKUP":                  "Lookup",
+	"GET_TOPICS_OF_NAMESPACE": "GetTopicsOfNamespace",
+	"PRODUCER":                "Produce",
+	"SUBSCRIBE":               "subscribe",
 }
 
 // name returns the full name in a command's field "topic", or refuses it.
@@ -99,11 +107,12 @@ func (c *conn) lookup(body message, _ []byte) {
 		return
 	}
 	if !c.s.namespaces[namespaceOf(name)] {
-		c.refuse(typ, body, "MetadataError", "Namespace not found")
+		c.refuse(typ, body, "TopicNotFound", "Namespace not found")
 		return
 	}
 	m, out := newCommand("LOOKUP_RESPONSE", "lookupTopicResponse")
 	out.setUint("request_id", body.uint("request_id")).setInt("response", found).setBool("authoritative", true)
+	out.setBool("proxy_through_service_url", true) // as a broker that is alone
 	if c.s.opts.TLS != nil {
 		out.setText("brokerServiceUrlTls", c.s.url())
 	} else {

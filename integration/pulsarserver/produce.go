@@ -31,8 +31,8 @@ func (c *conn) produce(body message, _ []byte) {
 	}
 	p := &producer{id: id, name: body.text("producer_name"), topic: t, conn: c}
 	if p.name == "" {
-		c.s.lastName++
-		p.name = fmt.Sprintf("standalone-0-%d", c.s.lastName)
+		c.s.lastProducer++
+		p.name = fmt.Sprintf("standalone-0-%d", c.s.lastProducer)
 	}
 	for other := range t.producers {
 		if other.name == p.name {
@@ -55,16 +55,13 @@ func (c *conn) answerProducer(body message, p *producer) {
 // receive takes what a producer sends.
 func (c *conn) receive(body message, rest []byte) {
 	p := c.producers[body.uint("producer_id")]
-	if p == nil {
-		return // sent before it was told that the producer is closed
-	}
 	metadata, err := readMetadata(rest)
-	if err != nil {
-		code := "PersistenceError"
-		if errors.Is(err, errChecksum) {
-			code = "ChecksumError"
-		}
-		c.refuse("SEND", body, code, err.Error())
+	switch {
+	case errors.Is(err, errChecksum) && p != nil:
+		c.refuse("SEND", body, "ChecksumError", "Checksum failed on the broker")
+		return
+	case err != nil || p == nil: // maybe sent before the client learnt that the producer is closed
+		c.cut()
 		return
 	}
 	e := entry{data: rest, messages: 1, published: metadata.uint("publish_time"), batched: metadata.has("num_messages_in_batch")}

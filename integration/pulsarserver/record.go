@@ -68,7 +68,8 @@ func (sub *subscription) state() SubscriptionState {
 	return state
 }
 
-// Acks returns the acknowledgements that have been carried out, in that order.
+// Acks returns the acknowledgements that have come, in that order, without those
+// that a hook has refused.
 func (s *Server) Acks() []Ack {
 	s.mu.Lock()
 	defer s.mu.Unlock()

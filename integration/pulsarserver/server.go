@@ -52,7 +52,7 @@ type Server struct {
 	web          *http.Server
 	lastConn     int64
 	lastLedger   int64
-	lastName     int
+	lastProducer int
 	conns        map[*conn]struct{}
 	namespaces   map[string]bool
 	partitioned  map[string]int    // by full name, the number of partitions

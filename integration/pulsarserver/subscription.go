@@ -136,22 +136,32 @@ func (sub *subscription) advance() {
 }
 
 // reset makes an index the next to be sent: all before it count as acknowledged,
-// nothing else does. Its consumers are cut off, and come back by themselves.
+// nothing else does. The active consumer is closed, and comes back by itself. Until
+// one comes or goes, as in the broker, none is active.
 func (sub *subscription) reset(i int) {
-	sub.closeConsumers()
+	if c := sub.active; c != nil {
+		sub.consumers = slices.DeleteFunc(sub.consumers, func(other *consumer) bool { return other == c })
+		sub.active = nil
+		c.close()
+	}
 	sub.mark, sub.read = i, i
 	clear(sub.acked)
 }
 
-// closeConsumers tells all consumers that the broker has closed them.
+// closeConsumers closes all consumers.
 func (sub *subscription) closeConsumers() {
 	for _, c := range sub.consumers {
-		delete(c.conn.consumers, c.id)
-		m, body := newCommand("CLOSE_CONSUMER", "close_consumer")
-		body.setUint("consumer_id", c.id).setUint("request_id", brokersOwn)
-		c.conn.send(m)
+		c.close()
 	}
 	sub.consumers, sub.active = nil, nil
+}
+
+// close tells a consumer that the broker has closed it.
+func (c *consumer) close() {
+	delete(c.conn.consumers, c.id)
+	m, body := newCommand("CLOSE_CONSUMER", "close_consumer")
+	body.setUint("consumer_id", c.id).setUint("request_id", brokersOwn)
+	c.conn.send(m)
 }
 
 // backlog returns the number of entries that are not acknowledged.

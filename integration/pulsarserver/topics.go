@@ -6,6 +6,9 @@ import (
 	"slices"
 )
 
+// maxPartitions keeps a request from taking all memory.
+const maxPartitions = 10_000
+
 // CreateTopic makes a topic: with 0 partitions one that is not partitioned. The
 // name may be short. It is an error where the topic exists, or its namespace does
 // not.
@@ -16,7 +19,7 @@ func (s *Server) CreateTopic(name string, partitions int) error {
 	switch {
 	case err != nil:
 		return err
-	case partitions < 0:
+	case partitions < 0 || partitions > maxPartitions:
 		return fmt.Errorf("topic %s: %d partitions", name, partitions)
 	case !s.namespaces[namespaceOf(full)]:
 		return fmt.Errorf("topic %s: there is no namespace %s", name, namespaceOf(full))
@@ -28,7 +31,8 @@ func (s *Server) CreateTopic(name string, partitions int) error {
 }
 
 // AddPartitions gives a partitioned topic more partitions, total in all. The new
-// ones have no subscription until a consumer comes.
+// ones have the durable subscriptions of the first, so that nothing sent to them
+// is missed.
 func (s *Server) AddPartitions(name string, total int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,11 +40,22 @@ func (s *Server) AddPartitions(name string, total int) error {
 	if err != nil {
 		return err
 	}
-	if n, ok := s.partitioned[full]; !ok || total <= n {
+	if n, ok := s.partitioned[full]; !ok || total <= n || total > maxPartitions {
 		return fmt.Errorf("topic %s has %d partitions: it cannot have %d", name, n, total)
 	}
-	s.create(full, total)
+	s.addPartitions(full, total)
 	return nil
+}
+
+func (s *Server) addPartitions(full string, total int) {
+	s.create(full, total)
+	for name, sub := range s.topics[partitionName(full, 0)].subs {
+		for i := range total {
+			if t := s.topics[partitionName(full, i)]; sub.durable && t.subs[name] == nil {
+				t.subs[name] = newSubscription(t, name, true, 0)
+			}
+		}
+	}
 }
 
 // DeleteTopic deletes a topic with all its partitions and subscriptions, under
@@ -55,12 +70,27 @@ func (s *Server) DeleteTopic(name string) error {
 	if !s.exists(full) {
 		return fmt.Errorf("topic %s does not exist", name)
 	}
+	s.delete(full)
+	return nil
+}
+
+func (s *Server) delete(full string) {
 	s.deleteOne(full)
 	for i := range s.partitioned[full] {
 		s.deleteOne(partitionName(full, i))
 	}
 	delete(s.partitioned, full)
-	return nil
+}
+
+// users returns how many producers and consumers a topic has.
+func (s *Server) users(full string) (n int) {
+	for _, t := range s.partsOf(full) {
+		n += len(t.producers)
+		for _, sub := range t.subs {
+			n += len(sub.consumers)
+		}
+	}
+	return n
 }
 
 // deleteOne deletes one topic or partition.
@@ -125,7 +155,7 @@ func (s *Server) createOne(full string) *topic {
 // a producer or consumer comes.
 func (s *Server) resolve(full string) (int, *Failure) {
 	if !s.namespaces[namespaceOf(full)] {
-		return 0, &Failure{"TopicNotFound", fmt.Sprintf("Namespace %s not found", namespaceOf(full))}
+		return 0, &Failure{"TopicNotFound", "Namespace not found"}
 	}
 	if n, ok := s.partitioned[full]; ok {
 		return n, nil
@@ -133,13 +163,14 @@ func (s *Server) resolve(full string) (int, *Failure) {
 	if s.topics[full] != nil {
 		return 0, nil
 	}
-	if _, partition := splitPartition(full); partition >= 0 {
+	base, partition := splitPartition(full)
+	_, partitioned := s.partitioned[base] // that has no such partition
+	switch {
+	case s.opts.NoAutoCreate || partitioned:
+		return 0, &Failure{"TopicNotFound", ""} // it says no more
+	case partition >= 0:
 		return 0, nil
-	}
-	if s.opts.NoAutoCreate {
-		return 0, &Failure{"TopicNotFound", fmt.Sprintf("Topic %s not found", full)}
-	}
-	if s.opts.AutoPartitions > 0 {
+	case s.opts.AutoPartitions > 0:
 		s.create(full, s.opts.AutoPartitions)
 	}
 	return s.opts.AutoPartitions, nil
