@@ -65,11 +65,12 @@ func TestStoppedServerGoesOnWhereItWas(t *testing.T) {
 
 func TestFrozenServerAnswersWhenItThaws(t *testing.T) {
 	s, b, client := start(t, Options{})
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	c := subscribe(t, client, "t", "s")
 	thaw := s.Freeze()
 	done := make(chan error, 2)
 	go func() {
-		_, err := client.CreateReader(pulsar.ReaderOptions{Topic: "t", StartMessageID: pulsar.EarliestMessageID(), SubscriptionName: "reader"})
+		_, err := client.TopicPartitions("t")
 		done <- err
 	}()
 	go func() {
@@ -90,9 +91,15 @@ func TestFrozenServerAnswersWhenItThaws(t *testing.T) {
 	require.NoError(t, <-done)
 	send(t, client, "t", "m0")
 	take(t, c, 1)
-	http.DefaultClient.CloseIdleConnections()
+}
 
-	s.Freeze() // and a frozen one can be closed
+func TestFrozenServerCanBeClosed(t *testing.T) {
+	s := Start(t, Options{})
+	w := login(t, broker{url: s.URL()})
+	s.Freeze()
+	w.send("type: PING ping {}", nil)
+	s.Close()
+	w.ended()
 }
 
 func TestHooksOfAcknowledgements(t *testing.T) {
