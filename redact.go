@@ -15,8 +15,8 @@ const secretRefPrefix = "secret:"
 // secretWords are the parts of a setting's name by which its value is a secret.
 // librdkafka's names that hold one: sasl.password, ssl.key.password,
 // ssl.keystore.password, ssl.key.pem, sasl.oauthbearer.client.secret,
-// sasl.oauthbearer.config, sasl.jaas.config (Java's clients); Pulsar's: authParams.
-var secretWords = []string{"password", "secret", "token", "credential", "jaas", "key.pem", "oauthbearer.config", "private", "passphrase", "authparams"}
+// sasl.oauthbearer.config, sasl.jaas.config (Java's clients); Pulsar's: authParams, authParamMap, token, password, privateKey, clientSecret, tlsPrivateKey.
+var secretWords = []string{"password", "secret", "token", "credential", "jaas", "key.pem", "oauthbearer.config", "private", "passphrase", "authparam"}
 
 // SecretConfig says whether the value of a setting of a broker's client is a
 // secret: by the setting's name, or because a private key in PEM stands in it, as

@@ -12,12 +12,14 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/clientcert/certtest"
 	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/sources/setting/settingtest"
 )
 
 func TestConfigsThatCannotBeTakenSayWhy(t *testing.T) {
-	a := newAuthority(t)
-	own, other := a.issue(nil), a.issue(nil)
+	a := certtest.NewAuthority(t)
+	own, other := a.Issue(nil), a.Issue(nil)
 	tlsWith := func(more ...string) map[string]string {
 		return with(map[string]string{"security.protocol": "ssl"}, more...)
 	}
@@ -69,16 +71,16 @@ func TestConfigsThatCannotBeTakenSayWhy(t *testing.T) {
 
 		{"authorities that are none", tlsWith("ssl.ca.pem", planted), nil, "configs", []string{"ssl.ca.pem holds no certificate"}},
 		{"a file that is no certificate", tlsWith("ssl.ca.location", "junk"), nil, "configs", []string{"ssl.ca.location holds no certificate"}},
-		{"a certificate without its key", tlsWith("ssl.certificate.pem", own.certPEM()), nil, "configs", []string{"needs its key"}},
-		{"a key without its certificate", tlsWith(), m{"ssl.key.pem": own.keyPEM(t)}, "configs", []string{"needs its certificate"}},
-		{"another certificate's key", tlsWith("ssl.certificate.pem", own.certPEM()), m{"ssl.key.pem": other.keyPEM(t)}, "credentials", []string{"not the one of the certificate"}},
-		{"a key that is none", tlsWith("ssl.certificate.pem", own.certPEM()), m{"ssl.key.pem": planted}, "credentials", []string{"no private key"}},
-		{"a key that is encrypted, without a password", tlsWith("ssl.certificate.pem", own.certPEM()), m{"ssl.key.location": "encrypted"}, "credentials", []string{"ssl.key.password is needed"}},
-		{"a key that is encrypted, by a wrong password", tlsWith("ssl.certificate.pem", own.certPEM()), m{"ssl.key.location": "encrypted", "ssl.key.password": "wrong" + planted}, "credentials", []string{"does not open"}},
-		{"a key that asks for endless work", tlsWith("ssl.certificate.pem", own.certPEM()), m{"ssl.key.location": "endless", "ssl.key.password": planted}, "credentials", []string{"iterations"}},
-		{"a key that is encrypted as of old", tlsWith("ssl.certificate.pem", own.certPEM()), m{"ssl.key.pem": weak, "ssl.key.password": planted}, "credentials", []string{"old form", "openssl pkcs8"}},
-		{"a certificate twice", tlsWith("ssl.certificate.pem", own.certPEM(), "ssl.certificate.location", "junk"), nil, "configs", []string{"one is needed"}},
-		{"a keystore beside a certificate", tlsWith("ssl.certificate.pem", own.certPEM(), "ssl.keystore.location", "p12"), nil, "configs", []string{"leave out"}},
+		{"a certificate without its key", tlsWith("ssl.certificate.pem", own.CertPEM()), nil, "configs", []string{"needs its key"}},
+		{"a key without its certificate", tlsWith(), m{"ssl.key.pem": own.KeyPEM(t)}, "configs", []string{"needs its certificate"}},
+		{"another certificate's key", tlsWith("ssl.certificate.pem", own.CertPEM()), m{"ssl.key.pem": other.KeyPEM(t)}, "credentials", []string{"not the one of the certificate"}},
+		{"a key that is none", tlsWith("ssl.certificate.pem", own.CertPEM()), m{"ssl.key.pem": planted}, "credentials", []string{"no private key"}},
+		{"a key that is encrypted, without a password", tlsWith("ssl.certificate.pem", own.CertPEM()), m{"ssl.key.location": "encrypted"}, "credentials", []string{"ssl.key.password is needed"}},
+		{"a key that is encrypted, by a wrong password", tlsWith("ssl.certificate.pem", own.CertPEM()), m{"ssl.key.location": "encrypted", "ssl.key.password": "wrong" + planted}, "credentials", []string{"does not open"}},
+		{"a key that asks for endless work", tlsWith("ssl.certificate.pem", own.CertPEM()), m{"ssl.key.location": "endless", "ssl.key.password": planted}, "credentials", []string{"iterations"}},
+		{"a key that is encrypted as of old", tlsWith("ssl.certificate.pem", own.CertPEM()), m{"ssl.key.pem": weak, "ssl.key.password": planted}, "credentials", []string{"old form", "openssl pkcs8"}},
+		{"a certificate twice", tlsWith("ssl.certificate.pem", own.CertPEM(), "ssl.certificate.location", "junk"), nil, "configs", []string{"one is needed"}},
+		{"a keystore beside a certificate", tlsWith("ssl.certificate.pem", own.CertPEM(), "ssl.keystore.location", "p12"), nil, "configs", []string{"leave out"}},
 		{"a keystore that is none", tlsWith("ssl.keystore.location", "junk"), nil, "configs", []string{"PKCS#12"}},
 		{"a keystore that asks for endless work", tlsWith("ssl.keystore.location", "endless.p12"), m{"ssl.keystore.password": planted}, "configs", []string{"iterations"}},
 		{"a keystore by a wrong password", tlsWith("ssl.keystore.location", "p12"), m{"ssl.keystore.password": "wrong" + planted}, "credentials", []string{"does not open"}},
@@ -133,7 +135,7 @@ func TestConfigsNameSecretsAndFilesThatAreAbsent(t *testing.T) {
 		"a secret": login("PLAIN", "u", "secret:absent"),
 		"a file":   {"security.protocol": "ssl", "ssl.ca.location": "absent"},
 	} {
-		_, _, err := kafka.ParseConfigs(configs, nil, vault{})
+		_, _, err := kafka.ParseConfigs(configs, nil, settingtest.Vault{})
 		var e *graphmill.Error
 		require.ErrorAs(t, err, &e, name)
 		require.Equal(t, graphmill.KindConflict, e.Kind, name)
@@ -154,16 +156,16 @@ func TestStartFromIsWhatAutoOffsetResetSays(t *testing.T) {
 }
 
 // keyFiles are files as definitions name them, all with the password planted.
-func keyFiles(t *testing.T, p pair) vault {
+func keyFiles(t *testing.T, p certtest.Pair) settingtest.Vault {
 	t.Helper()
 	seal := func(iterations int) string {
-		der, err := pkcs8.MarshalPrivateKey(p.key, []byte(planted), &pkcs8.Opts{
+		der, err := pkcs8.MarshalPrivateKey(p.Key, []byte(planted), &pkcs8.Opts{
 			Cipher: pkcs8.AES256CBC, KDFOpts: pkcs8.PBKDF2Opts{SaltSize: 8, IterationCount: iterations, HMACHash: crypto.SHA256},
 		})
 		require.NoError(t, err)
-		return pemOf("ENCRYPTED PRIVATE KEY", der)
+		return certtest.PEM("ENCRYPTED PRIVATE KEY", der)
 	}
-	keystore, err := pkcs12.Modern2023.Encode(p.key, p.cert, nil, planted)
+	keystore, err := pkcs12.Modern2023.Encode(p.Key, p.Cert, nil, planted)
 	require.NoError(t, err)
 	var pfx struct {
 		Version  int
@@ -207,5 +209,5 @@ func keyFiles(t *testing.T, p pair) vault {
 		cipher{asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 1, 42}, make([]byte, 16)},
 	}}, make([]byte, 64)})
 	require.NoError(t, err)
-	return vault{"junk": "junk", "encrypted": seal(2048), "endless": pemOf("ENCRYPTED PRIVATE KEY", endless), "p12": string(keystore), "endless.p12": string(endlessStore)}
+	return settingtest.Vault{"junk": "junk", "encrypted": seal(2048), "endless": certtest.PEM("ENCRYPTED PRIVATE KEY", endless), "p12": string(keystore), "endless.p12": string(endlessStore)}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/tlsfault"
 )
 
 // BrokerFacts is what one address says of itself.
@@ -140,7 +141,7 @@ func (f *BrokerFacts) askCluster(ctx context.Context, broker *kgo.Broker) error 
 // with an error, or by closing the connection.
 func closedOrRefused(err error) bool {
 	var eof *kgo.ErrFirstReadEOF
-	return isRefusal(err) || errors.As(err, &eof) || hasEnded(err)
+	return isRefusal(err) || errors.As(err, &eof) || tlsfault.HasEnded(err)
 }
 
 // offersTLS tells whether a handshake gets an answer of TLS, whoever vouches for

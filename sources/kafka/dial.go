@@ -3,17 +3,16 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/sasl"
+
+	"github.com/graphmill/graphmill/sources/tlsfault"
 )
 
 // dialer connects to brokers, and finds out why a connection that stands cannot
@@ -100,8 +99,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	if n > 0 {
 		c.answered = true
-		if c.security.tls == nil && speaksTLS(p[:n]) {
-			n, err = 0, c.found(tlsMissing, true, errors.New("it answers with a TLS alert"))
+		if c.security.tls == nil && tlsfault.IsAnswer(p[:n]) {
+			n, err = 0, c.found(tlsfault.Missing, true, errors.New("it answers with a TLS alert"))
 			c.links.note(c.address, err)
 		}
 		return n, err
@@ -114,7 +113,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	case c.security.tls != nil:
 		explained = c.explain(err)
 	case errors.Is(err, io.EOF): // not a word, not even an alert
-		explained = c.found(tlsMissing, false, err)
+		explained = c.found(tlsfault.Missing, false, err)
 	}
 	if u := (*unusable)(nil); errors.As(explained, &u) {
 		// The client's own error may not lead back to it.
@@ -123,101 +122,29 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, explained
 }
 
-// speaksTLS tells whether an answer is a TLS alert: type 21, version 3.x.
-func speaksTLS(p []byte) bool { return len(p) >= 2 && p[0] == 21 && p[1] == 3 }
-
 func isTimeout(err error) bool {
 	var t net.Error
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// hasEnded tells whether the broker has closed the connection without a word.
-func hasEnded(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
-}
-
 // explain finds out why TLS does not come about. An error of which it knows
 // nothing is returned as it is.
 func (c *conn) explain(err error) error {
-	var (
-		authority x509.UnknownAuthorityError
-		name      x509.HostnameError
-		invalid   x509.CertificateInvalidError
-		verify    *tls.CertificateVerificationError
-		header    tls.RecordHeaderError
-		op        *net.OpError
-	)
-	shown := c.security.certificate != nil
-	switch {
-	case errors.As(err, &authority):
-		return c.found(tlsAuthority, true, err)
-	case errors.As(err, &name):
-		return c.found(tlsHostName, true, err)
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return c.found(tlsExpired, true, err)
-	case errors.As(err, &invalid), errors.As(err, &verify):
-		return c.found(tlsOther, true, err)
-	case errors.As(err, &header):
-		return c.found(tlsUnexpected, true, errors.New("what it answers is not TLS"))
-	case errors.As(err, &op) && op.Op == "remote error": // an alert
-		switch {
-		case isAlert(op.Err, ofCertificates) && c.asked.Load() && shown:
-			return c.found(tlsCertificateRefused, true, err)
-		case isAlert(op.Err, ofCertificates) && c.asked.Load():
-			return c.found(tlsCertificateMissing, true, err)
-		case isAlert(op.Err, ofCertificates), isAlert(op.Err, ofSettings):
-			return c.found(tlsOther, true, err)
-		}
-		// A broker, or a proxy, that starts or ends says so too: internal_error,
-		// handshake_failure before its keys are loaded, unrecognized_name.
-		return c.found(tlsOther, false, err)
-	case hasEnded(err):
-		switch {
-		case c.asked.Load() && shown:
-			return c.found(tlsCertificateRefused, false, err)
-		case c.asked.Load():
-			return c.found(tlsCertificateMissing, false, err)
-		}
-		return c.found(tlsUnexpected, false, err)
+	why, sure, shown := tlsfault.Explain(err, tlsfault.Client{Asked: c.asked.Load(), Shown: c.security.certificate != nil})
+	if why == "" {
+		return err
 	}
-	return err
-}
-
-// Alerts (RFC 8446, section 6) that do not pass by waiting.
-var (
-	// The client's certificate is refused, or lacking.
-	ofCertificates = []tls.AlertError{
-		42,  // bad_certificate
-		43,  // unsupported_certificate
-		44,  // certificate_revoked
-		45,  // certificate_expired
-		46,  // certificate_unknown
-		48,  // unknown_ca
-		49,  // access_denied
-		116, // certificate_required
-	}
-	// Both sides cannot come together.
-	ofSettings = []tls.AlertError{
-		70,  // protocol_version
-		71,  // insufficient_security
-		120, // no_application_protocol
-	}
-)
-
-// isAlert tells whether an alert is one of those. The library has a type of its
-// own for those that it was sent, which only its text tells.
-func isAlert(err error, of []tls.AlertError) bool {
-	return slices.ContainsFunc(of, func(a tls.AlertError) bool { return err.Error() == a.Error() })
+	return c.found(why, sure, shown)
 }
 
 // found makes the reason.
-func (c *conn) found(why tlsReason, sure bool, err error) error {
+func (c *conn) found(why tlsfault.Reason, sure bool, err error) error {
 	return &unusable{why: why, sure: sure, address: c.address, err: err}
 }
 
 // unusable is why a connection that was made cannot be used.
 type unusable struct {
-	why     tlsReason
+	why     tlsfault.Reason
 	sure    bool // else the broker has only closed it
 	address string
 	err     error

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/tlsfault"
 )
 
 // Reason codes of logins that do not come about, beside codeAuth.
@@ -18,31 +19,17 @@ const (
 	codeLoginFirst = "sasl_missing"     // the listener seems to want a login
 )
 
-// tlsReason is the reason code of TLS that does not come about.
-type tlsReason string
-
-const (
-	tlsMissing            tlsReason = "tls_missing"             // the listener wants TLS
-	tlsUnexpected         tlsReason = "tls_not_offered"         // the listener has no TLS
-	tlsAuthority          tlsReason = "tls_authority"           // who signed the broker's certificate is not trusted
-	tlsHostName           tlsReason = "tls_host_name"           // the broker's certificate is another host's
-	tlsExpired            tlsReason = "tls_expired"             // the broker's certificate, or not valid yet
-	tlsCertificateMissing tlsReason = "tls_certificate_missing" // the broker wants one of the client
-	tlsCertificateRefused tlsReason = "tls_certificate_refused" // the broker does not accept the client's
-	tlsOther              tlsReason = "tls"
-)
-
 // tlsTexts say of each reason what is so, of the broker at an address, and what
 // to do.
-var tlsTexts = map[tlsReason]struct{ is, next string }{
-	tlsMissing:            {"expects TLS, and this connection has none", "set security.protocol to ssl, or to sasl_ssl with a login"},
-	tlsUnexpected:         {"does not speak TLS", "set security.protocol to plaintext, or to sasl_plaintext with a login; or name the address of the listener with TLS"},
-	tlsAuthority:          {"shows a certificate of an authority that is not trusted", "give the certificate of the authority that signed the broker's in ssl.ca.pem or ssl.ca.location"},
-	tlsHostName:           {"shows a certificate that is not for this address", "name the broker as its certificate does (its advertised listener, too), or set ssl.endpoint.identification.algorithm to none"},
-	tlsExpired:            {"shows a certificate that has expired or is not valid yet", "renew the broker's certificate, and look at the clocks"},
-	tlsCertificateMissing: {"wants a certificate of the client, and there is none", "give one in ssl.certificate.* and ssl.key.*, or in ssl.keystore.location"},
-	tlsCertificateRefused: {"does not accept the client's certificate", "look at who signed the client's certificate, until when it is valid, and whether the broker trusts that authority"},
-	tlsOther:              {"cannot be talked to by TLS", "look at the versions and certificates of TLS on both sides"},
+var tlsTexts = map[tlsfault.Reason]struct{ is, next string }{
+	tlsfault.Missing:            {"expects TLS, and this connection has none", "set security.protocol to ssl, or to sasl_ssl with a login"},
+	tlsfault.Unexpected:         {"does not speak TLS", "set security.protocol to plaintext, or to sasl_plaintext with a login; or name the address of the listener with TLS"},
+	tlsfault.Authority:          {"shows a certificate of an authority that is not trusted", "give the certificate of the authority that signed the broker's in ssl.ca.pem or ssl.ca.location"},
+	tlsfault.HostName:           {"shows a certificate that is not for this address", "name the broker as its certificate does (its advertised listener, too), or set ssl.endpoint.identification.algorithm to none"},
+	tlsfault.Expired:            {"shows a certificate that has expired or is not valid yet", "renew the broker's certificate, and look at the clocks"},
+	tlsfault.CertificateMissing: {"wants a certificate of the client, and there is none", "give one in ssl.certificate.* and ssl.key.*, or in ssl.keystore.location"},
+	tlsfault.CertificateRefused: {"does not accept the client's certificate", "look at who signed the client's certificate, until when it is valid, and whether the broker trusts that authority"},
+	tlsfault.Other:              {"cannot be talked to by TLS", "look at the versions and certificates of TLS on both sides"},
 }
 
 // fault makes the stream's fault of it. What is mended at the broker alone is
@@ -61,7 +48,7 @@ func (u *unusable) fault() *graphmill.Fault {
 		f.Next = t.next
 		return f
 	}
-	if u.why == tlsExpired {
+	if u.why == tlsfault.Expired {
 		f := waits(string(u.why), text, u.err)
 		f.Next = t.next
 		return f
@@ -114,7 +101,7 @@ func isRefusal(err error) bool { return isAny(err, logins) || isAny(err, rights)
 // isSteady tells whether waiting for a moment longer will not change a fault:
 // what has been so for topicGrace is worth an answer.
 func isSteady(f *graphmill.Fault) bool {
-	return f.Code == codeTopicAbsent || f.Code == codeLoginFirst || tlsTexts[tlsReason(f.Code)].is != ""
+	return f.Code == codeTopicAbsent || f.Code == codeLoginFirst || tlsTexts[tlsfault.Reason(f.Code)].is != ""
 }
 
 // refused makes the fault of a refusal.

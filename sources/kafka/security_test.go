@@ -3,17 +3,11 @@ package kafka_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"sync"
 	"testing"
@@ -30,93 +24,14 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/clientcert/certtest"
 	"github.com/graphmill/graphmill/sources/kafka"
 	"github.com/graphmill/graphmill/sources/setting"
+	"github.com/graphmill/graphmill/sources/setting/settingtest"
 )
 
 // planted is a password that must be found nowhere.
 const planted = "PLANTED-s3cret-31415"
-
-// authority signs certificates of a test.
-type authority struct {
-	t    *testing.T
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-	pem  string
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of " + t.Name()},
-		NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
-	require.NoError(t, err)
-	return &authority{t, key, cert, pemOf("CERTIFICATE", der)}
-}
-
-func pemOf(kind string, der []byte) string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
-}
-
-// pair is a key and its certificate.
-type pair struct {
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-}
-
-// issue makes a certificate of 127.0.0.1, unless change says otherwise.
-func (a *authority) issue(change func(*x509.Certificate)) pair {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(a.t, err)
-	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	if change != nil {
-		change(cert)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, a.cert, &key.PublicKey, a.key)
-	require.NoError(a.t, err)
-	leaf, err := x509.ParseCertificate(der)
-	require.NoError(a.t, err)
-	return pair{key, leaf}
-}
-
-func (p pair) certPEM() string { return pemOf("CERTIFICATE", p.cert.Raw) }
-
-func (p pair) keyPEM(t *testing.T) string {
-	t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(p.key)
-	require.NoError(t, err)
-	return pemOf("PRIVATE KEY", der)
-}
-
-func (p pair) tls() tls.Certificate {
-	return tls.Certificate{Certificate: [][]byte{p.cert.Raw}, PrivateKey: p.key, Leaf: p.cert}
-}
-
-// vault holds secrets and files in memory.
-type vault map[string]string
-
-func (v vault) Value(name string) (string, error) {
-	if s, ok := v[name]; ok {
-		return s, nil
-	}
-	return "", &graphmill.Error{Kind: graphmill.KindConflict, Code: "secret_not_found", Text: "there is no secret " + name}
-}
-
-func (v vault) File(path string) ([]byte, error) {
-	s, err := v.Value(path)
-	return []byte(s), err
-}
 
 // client parses settings that must be right.
 func client(t *testing.T, v setting.Vault, configs map[string]string) kafka.ClientSettings {
@@ -166,24 +81,15 @@ func withLogins(t *testing.T, more ...kfake.Opt) *broker {
 
 // withTLS starts a kfake that shows p; clients, if not nil, signs those that are
 // let in.
-func withTLS(t *testing.T, a *authority, p pair, clients *authority) *broker {
+func withTLS(t *testing.T, a *certtest.Authority, p certtest.Pair, clients *certtest.Authority) *broker {
 	t.Helper()
-	cfg := &tls.Config{Certificates: []tls.Certificate{p.tls()}}
+	cfg := &tls.Config{Certificates: []tls.Certificate{p.TLS()}}
 	ours := &tls.Config{InsecureSkipVerify: true}
 	if clients != nil {
-		cfg.ClientAuth, cfg.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
-		cfg.ClientCAs.AddCert(parse(t, clients.pem))
-		ours.Certificates = []tls.Certificate{clients.issue(nil).tls()}
+		cfg.ClientAuth, cfg.ClientCAs = tls.RequireAndVerifyClientCert, clients.Pool()
+		ours.Certificates = []tls.Certificate{clients.Issue(nil).TLS()}
 	}
 	return secured(t, []kfake.Opt{kfake.TLS(cfg)}, kgo.DialTLSConfig(ours))
-}
-
-func parse(t *testing.T, text string) *x509.Certificate {
-	t.Helper()
-	block, _ := pem.Decode([]byte(text))
-	c, err := x509.ParseCertificate(block.Bytes)
-	require.NoError(t, err)
-	return c
 }
 
 // probe looks for a topic with settings of the client.
@@ -212,39 +118,39 @@ func TestStreamsReadFromBrokersWithALogin(t *testing.T) {
 }
 
 func TestStreamsReadFromBrokersWithTLS(t *testing.T) {
-	a := newAuthority(t)
-	own := a.issue(nil)
-	encrypted, err := pkcs8.MarshalPrivateKey(own.key, []byte(planted), pkcs8.DefaultOpts)
+	a := certtest.NewAuthority(t)
+	own := a.Issue(nil)
+	encrypted, err := pkcs8.MarshalPrivateKey(own.Key, []byte(planted), pkcs8.DefaultOpts)
 	require.NoError(t, err)
-	sec1, err := x509.MarshalECPrivateKey(own.key)
+	sec1, err := x509.MarshalECPrivateKey(own.Key)
 	require.NoError(t, err)
-	keystore, err := pkcs12.Modern.Encode(own.key, own.cert, []*x509.Certificate{a.cert2(t)}, planted)
+	keystore, err := pkcs12.Modern.Encode(own.Key, own.Cert, []*x509.Certificate{a.Cert}, planted)
 	require.NoError(t, err)
-	old, err := pkcs12.Legacy.Encode(own.key, own.cert, nil, planted)
+	old, err := pkcs12.Legacy.Encode(own.Key, own.Cert, nil, planted)
 	require.NoError(t, err)
-	ca := map[string]string{"security.protocol": "ssl", "ssl.ca.pem": a.pem}
-	files := vault{
-		"ca": a.pem, "cert": own.certPEM(), "key": own.keyPEM(t), "both": own.keyPEM(t) + own.certPEM() + a.pem,
-		"encrypted": pemOf("ENCRYPTED PRIVATE KEY", encrypted), "sec1": pemOf("EC PRIVATE KEY", sec1), "p12": string(keystore), "old.p12": string(old), "password": planted,
+	ca := map[string]string{"security.protocol": "ssl", "ssl.ca.pem": a.PEM}
+	files := settingtest.Vault{
+		"ca": a.PEM, "cert": own.CertPEM(), "key": own.KeyPEM(t), "both": own.KeyPEM(t) + own.CertPEM() + a.PEM,
+		"encrypted": certtest.PEM("ENCRYPTED PRIVATE KEY", encrypted), "sec1": certtest.PEM("EC PRIVATE KEY", sec1), "p12": string(keystore), "old.p12": string(old), "password": planted,
 	}
-	misnamed := a.issue(func(c *x509.Certificate) { c.IPAddresses = nil; c.DNSNames = []string{"elsewhere"} })
+	misnamed := a.Issue(func(c *x509.Certificate) { c.IPAddresses = nil; c.DNSNames = []string{"elsewhere"} })
 	for _, c := range []struct {
 		name    string
-		broker  pair
-		clients *authority
+		broker  certtest.Pair
+		clients *certtest.Authority
 		configs map[string]string
 	}{
-		{"the authority given inline", a.issue(nil), nil, ca},
-		{"the authority in a file", a.issue(nil), nil, map[string]string{"security.protocol": "SSL", "ssl.ca.location": "ca"}},
-		{"the authority as a secret", a.issue(nil), nil, map[string]string{"security.protocol": "ssl", "ssl.ca.pem": "secret:ca"}},
+		{"the authority given inline", a.Issue(nil), nil, ca},
+		{"the authority in a file", a.Issue(nil), nil, map[string]string{"security.protocol": "SSL", "ssl.ca.location": "ca"}},
+		{"the authority as a secret", a.Issue(nil), nil, map[string]string{"security.protocol": "ssl", "ssl.ca.pem": "secret:ca"}},
 		{"another host's certificate, names not looked at", misnamed, nil, with(ca, "ssl.endpoint.identification.algorithm", "none")},
-		{"any certificate, nothing looked at", newAuthority(t).issue(nil), nil, map[string]string{"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"}},
-		{"a client's certificate inline", a.issue(nil), a, with(ca, "ssl.certificate.pem", own.certPEM(), "ssl.key.pem", own.keyPEM(t))},
-		{"a client's certificate and key in one file", a.issue(nil), a, with(ca, "ssl.certificate.location", "both", "ssl.key.location", "both")},
-		{"a key in the form of OpenSSL", a.issue(nil), a, with(ca, "ssl.certificate.location", "cert", "ssl.key.location", "sec1")},
-		{"an encrypted key", a.issue(nil), a, with(ca, "ssl.certificate.location", "cert", "ssl.key.location", "encrypted", "ssl.key.password", "secret:password")},
-		{"a keystore", a.issue(nil), a, with(ca, "ssl.keystore.location", "p12", "ssl.keystore.password", planted)},
-		{"a keystore of old", a.issue(nil), a, with(ca, "ssl.keystore.location", "old.p12", "ssl.keystore.password", planted)},
+		{"any certificate, nothing looked at", certtest.NewAuthority(t).Issue(nil), nil, map[string]string{"security.protocol": "ssl", "enable.ssl.certificate.verification": "false"}},
+		{"a client's certificate inline", a.Issue(nil), a, with(ca, "ssl.certificate.pem", own.CertPEM(), "ssl.key.pem", own.KeyPEM(t))},
+		{"a client's certificate and key in one file", a.Issue(nil), a, with(ca, "ssl.certificate.location", "both", "ssl.key.location", "both")},
+		{"a key in the form of OpenSSL", a.Issue(nil), a, with(ca, "ssl.certificate.location", "cert", "ssl.key.location", "sec1")},
+		{"an encrypted key", a.Issue(nil), a, with(ca, "ssl.certificate.location", "cert", "ssl.key.location", "encrypted", "ssl.key.password", "secret:password")},
+		{"a keystore", a.Issue(nil), a, with(ca, "ssl.keystore.location", "p12", "ssl.keystore.password", planted)},
+		{"a keystore of old", a.Issue(nil), a, with(ca, "ssl.keystore.location", "old.p12", "ssl.keystore.password", planted)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := withTLS(t, a, c.broker, c.clients)
@@ -260,16 +166,13 @@ func TestStreamsReadFromBrokersWithTLS(t *testing.T) {
 	}
 }
 
-// cert2 is the authority's certificate as it is read.
-func (a *authority) cert2(t *testing.T) *x509.Certificate { return parse(t, a.pem) }
-
 // Row 32 of the cases: what stands in the way of a connection is told by a code
 // of its own, once, and a broker that has refused a login is not asked again.
 func TestCase32WhatIsWrongWithTheConnectionIsToldApart(t *testing.T) {
-	a, foreign := newAuthority(t), newAuthority(t)
-	own, alien := a.issue(nil), foreign.issue(nil)
-	ca := map[string]string{"security.protocol": "ssl", "ssl.ca.pem": a.pem}
-	tlsOf := func(p pair, clients *authority) func(t *testing.T) *broker {
+	a, foreign := certtest.NewAuthority(t), certtest.NewAuthority(t)
+	own, alien := a.Issue(nil), foreign.Issue(nil)
+	ca := map[string]string{"security.protocol": "ssl", "ssl.ca.pem": a.PEM}
+	tlsOf := func(p certtest.Pair, clients *certtest.Authority) func(t *testing.T) *broker {
 		return func(t *testing.T) *broker { return withTLS(t, a, p, clients) }
 	}
 	logins := func(t *testing.T) *broker { return withLogins(t) }
@@ -294,10 +197,10 @@ func TestCase32WhatIsWrongWithTheConnectionIsToldApart(t *testing.T) {
 		{"TLS where there is none", plainly, ca, "tls_not_offered", true, "does not speak TLS"},
 		{"an authority that is not trusted", tlsOf(alien, nil), ca, "tls_authority", false, "not trusted"},
 		{"an authority that is not trusted, names not looked at", tlsOf(alien, nil), with(ca, "ssl.endpoint.identification.algorithm", "none"), "tls_authority", false, "not trusted"},
-		{"another host's certificate", tlsOf(a.issue(func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 9)} }), nil), ca, "tls_host_name", false, "not for this address"},
-		{"a certificate that has expired", tlsOf(a.issue(yesterday), nil), ca, "tls_expired", true, "expired"},
+		{"another host's certificate", tlsOf(a.Issue(func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 9)} }), nil), ca, "tls_host_name", false, "not for this address"},
+		{"a certificate that has expired", tlsOf(a.Issue(yesterday), nil), ca, "tls_expired", true, "expired"},
 		{"no certificate of the client", tlsOf(own, a), ca, "tls_certificate_missing", false, "wants a certificate"},
-		{"a certificate of the client that is not accepted", tlsOf(own, a), with(ca, "ssl.certificate.pem", alien.certPEM(), "ssl.key.pem", alien.keyPEM(t)), "tls_certificate_refused", false, "does not accept"},
+		{"a certificate of the client that is not accepted", tlsOf(own, a), with(ca, "ssl.certificate.pem", alien.CertPEM(), "ssl.key.pem", alien.KeyPEM(t)), "tls_certificate_refused", false, "does not accept"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -361,7 +264,7 @@ func alerting(t *testing.T, alert byte) (addr string) {
 
 // A broker, or a proxy before it, that is starting answers with an alert, too.
 func TestAlertsOfTLSThatMayPassAreWaitedOut(t *testing.T) {
-	s := client(t, nil, map[string]string{"security.protocol": "ssl", "ssl.ca.pem": newAuthority(t).pem})
+	s := client(t, nil, map[string]string{"security.protocol": "ssl", "ssl.ca.pem": certtest.NewAuthority(t).PEM})
 	for alert, passes := range map[byte]bool{
 		0: true, 10: true, 40: true, 80: true, 90: true, 112: true, // close_notify, unexpected_message, handshake_failure, internal_error, user_canceled, unrecognized_name
 		42: false, 46: false, 48: false, 49: false, 70: false, 71: false, 116: false,
@@ -386,8 +289,8 @@ func TestAlertsOfTLSThatMayPassAreWaitedOut(t *testing.T) {
 // fit any more is the broker's, and may be exchanged again.
 func TestCertificateThatChangesWhileTheStreamRunsIsWaitedOut(t *testing.T) {
 	t.Parallel()
-	a := newAuthority(t)
-	good, alien := a.issue(nil).tls(), newAuthority(t).issue(nil).tls()
+	a := certtest.NewAuthority(t)
+	good, alien := a.Issue(nil).TLS(), certtest.NewAuthority(t).Issue(nil).TLS()
 	port, dir := freePort(t), t.TempDir()
 	start := func(shown tls.Certificate) *broker {
 		return secured(t, []kfake.Opt{kfake.Ports(port), kfake.DataDir(dir), kfake.TLS(&tls.Config{Certificates: []tls.Certificate{shown}})},
@@ -396,7 +299,7 @@ func TestCertificateThatChangesWhileTheStreamRunsIsWaitedOut(t *testing.T) {
 	b := start(good)
 	topic := b.topic(1)
 	cfg := b.config(topic)
-	cfg.Client = client(t, nil, map[string]string{"security.protocol": "ssl", "ssl.ca.pem": a.pem})
+	cfg.Client = client(t, nil, map[string]string{"security.protocol": "ssl", "ssl.ca.pem": a.PEM})
 	s, o := b.open(cfg)
 	b.fake.Close()
 	b = start(alien)
@@ -520,7 +423,7 @@ func TestCase39AUserGivenAsASecretIsNamedNowhere(t *testing.T) {
 		"by reference":   {login("PLAIN", "secret:user", planted), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _, err := kafka.ParseConfigs(given.configs, given.credentials, vault{"user": user})
+			s, _, err := kafka.ParseConfigs(given.configs, given.credentials, settingtest.Vault{"user": user})
 			require.NoError(t, err)
 			f := fault(t, b.probe(s, topic))
 			require.Equal(t, "auth", f.Code, "%v", f)

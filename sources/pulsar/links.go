@@ -1,0 +1,88 @@
+package pulsar
+
+import (
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/graphmill/graphmill/sources/tlsfault"
+)
+
+// links remembers how the connections to the brokers fare. The client's own errors
+// do not say: it tries until its time is over, and then returns "connection error".
+// What stood in the way is only in its log, so links is told by the logger. It is
+// one stream's own.
+type links struct {
+	serviceURL string
+	security   *security
+	asked      atomic.Bool // a broker has asked for the client's certificate
+	hasRun     atomic.Bool // the source has been opened
+
+	mu      sync.Mutex
+	failed  error  // the last failure to connect; nil once a connection stands
+	addr    string // where, as host:port; may be empty
+	noLogin error  // the broker's refusal of the login; it is final
+}
+
+func newLinks(cfg *Config) *links {
+	return &links{serviceURL: cfg.ServiceURL, security: &cfg.Client.security}
+}
+
+// note remembers how the last attempt to connect went: nil, well.
+func (l *links) note(addr string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed, l.addr = err, addr
+}
+
+// last returns the last failure to connect, and where.
+func (l *links) last() (addr string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.addr, l.failed
+}
+
+// refuse remembers that the login was refused.
+func (l *links) refuse(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.noLogin = err
+}
+
+// refusal returns the broker's refusal of the login, or nil.
+func (l *links) refusal() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.noLogin
+}
+
+// explain makes of what went wrong with a connection the reason why it cannot be
+// used, where it is known.
+func (l *links) explain(addr string, err error) error {
+	if withTLS(l.serviceURL) {
+		why, sure, shown := tlsfault.Explain(err, tlsfault.Client{Asked: l.asked.Load(), Shown: l.security.certificate != nil})
+		if why == "" {
+			return err
+		}
+		return &unusable{why: why, sure: sure, address: addr, err: shown}
+	}
+	if tlsfault.HasEnded(err) { // before it has said that it takes the connection
+		return &unusable{why: tlsfault.Missing, address: addr, err: err}
+	}
+	return err
+}
+
+// hosts are the host:port of the service URL, for people.
+func hosts(serviceURL string) string {
+	_, list, _ := strings.Cut(serviceURL, "://")
+	return strings.ReplaceAll(strings.TrimSuffix(list, "/"), ",", ", ")
+}
+
+// hostOf is host:port of a broker's URL.
+func hostOf(u *url.URL) string {
+	if u == nil {
+		return ""
+	}
+	return u.Host
+}
