@@ -33,16 +33,19 @@ build: ## build bin/graphmill
 plugins: ## build bin/plugins/NAME.wasm
 	plugins/build.sh
 
+# Without -timeout a package has ten minutes, which a slow and busy machine may need.
+TEST = $(GO) test -timeout 40m
+
 test: ## vet and test all modules; needs no services
 	@set -e; for m in $(MODULES); do \
 		echo "== $$m"; \
-		(cd $$m && $(GO) vet ./... && $(GO) test ./...); \
+		(cd $$m && $(GO) vet ./... && $(TEST) ./...); \
 	done
 
 race: ## test all modules with the race detector (needs a C compiler)
 	@set -e; for m in $(MODULES); do \
 		echo "== $$m"; \
-		(cd $$m && $(GO) test -race ./...); \
+		(cd $$m && $(TEST) -race ./...); \
 	done
 
 # Now and then go test ends a fuzzer that found nothing with the error "context

@@ -80,7 +80,7 @@ func TestOnlyAnEntryThatFillsABatchIsCut(t *testing.T) {
 				b.feed.push(f)
 			}
 			go func() {
-				time.Sleep(time.Minute)
+				time.Sleep(2 * time.Second) // two thousand intervals
 				b.b.Stop()
 			}()
 
