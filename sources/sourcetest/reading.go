@@ -3,6 +3,7 @@ package sourcetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -156,26 +157,33 @@ func losesNothingWithTheContext(x *trial) {
 	require.Empty(x.t, fetches)
 
 	// Contexts that end at any moment, while messages come.
-	const n = 60
+	const units, size = 40, 10
 	want := []string{"0"}
-	for i := 1; i < n; i++ {
-		want = append(want, fmt.Sprint(i))
+	for i := range units * size {
+		want = append(want, fmt.Sprint(1+i))
 	}
 	var producing sync.WaitGroup
-	producing.Go(func() { x.produce(topic, 0, want[1:]...) })
+	producing.Go(func() {
+		for unit := range slices.Chunk(want[1:], size) {
+			x.batch(topic, 0, unit...)
+		}
+	})
 	defer producing.Wait()
 	ctx, cancel := context.WithTimeout(x.t.Context(), Patience)
 	defer cancel()
 	var got []graphmill.Message
-	for i := 0; len(got) < n; i++ {
-		short, cancel := context.WithTimeout(ctx, time.Duration(i%20)*200*time.Microsecond)
-		fetches, err := src.Fetch(short, 3)
-		cancel()
+	for i := 0; len(got) < len(want); i++ {
+		short, cancel := context.WithTimeout(ctx, 2*time.Millisecond)
+		if i%4 > 0 {
+			go cancel()
+		}
+		fetches, err := src.Fetch(short, 1)
 		if err != nil {
-			require.ErrorIs(x.t, err, context.DeadlineExceeded)
-			require.NoError(x.t, ctx.Err(), "only %q came", Payloads(got))
+			require.ErrorIs(x.t, err, short.Err())
+			require.NoError(x.t, ctx.Err(), "%d messages came of %d", len(got), len(want))
 			require.Empty(x.t, fetches)
 		}
+		cancel()
 		for _, f := range fetches {
 			got = append(got, f.Messages...)
 		}
