@@ -3,6 +3,7 @@ package sourcetest
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -199,6 +200,7 @@ func storesNothingByItself(x *trial) {
 	}
 	_, err := src.Partitions(x.t.Context())
 	require.NoError(x.t, err)
+	require.NoError(x.t, pause(x.t.Context(), 300*time.Millisecond)) // for what comes by itself
 	require.Equal(x.t, begun, x.b.Acknowledged(s))
 	x.close(src)
 	require.Equal(x.t, begun, x.b.Acknowledged(s))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -156,7 +157,7 @@ func losesNothingWithTheContext(x *trial) {
 	require.ErrorIs(x.t, err, context.Canceled)
 	require.Empty(x.t, fetches)
 
-	// Contexts that end at any moment, while messages come.
+	// Contexts that end at each moment at which somebody looks, while messages come.
 	const units, size = 40, 10
 	want := []string{"0"}
 	for i := range units * size {
@@ -173,11 +174,8 @@ func losesNothingWithTheContext(x *trial) {
 	defer cancel()
 	var got []graphmill.Message
 	for i := 0; len(got) < len(want); i++ {
-		short, cancel := context.WithTimeout(ctx, 2*time.Millisecond)
-		if i%4 > 0 {
-			go cancel()
-		}
-		fetches, err := src.Fetch(short, 1)
+		short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+		fetches, err := src.Fetch(&looked{Context: short, end: cancel, nth: int64(i % 10)}, 1)
 		if err != nil {
 			require.ErrorIs(x.t, err, short.Err())
 			require.NoError(x.t, ctx.Err(), "%d messages came of %d", len(got), len(want))
@@ -189,4 +187,29 @@ func losesNothingWithTheContext(x *trial) {
 		}
 	}
 	require.Equal(x.t, want, Payloads(got))
+}
+
+// looked is a context that ends when it is looked at for the nth time, counted
+// from 0.
+type looked struct {
+	context.Context
+	end   context.CancelFunc
+	nth   int64
+	looks atomic.Int64
+}
+
+func (l *looked) look() {
+	if l.looks.Add(1) > l.nth {
+		l.end()
+	}
+}
+
+func (l *looked) Done() <-chan struct{} {
+	l.look()
+	return l.Context.Done()
+}
+
+func (l *looked) Err() error {
+	l.look()
+	return l.Context.Err()
 }
