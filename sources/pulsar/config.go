@@ -59,7 +59,7 @@ type Config struct {
 
 // withDefaults fills in what has a default, and writes topics in full.
 func (c Config) withDefaults() Config {
-	c.DiscoveryInterval = cmp.Or(c.DiscoveryInterval, DefaultDiscoveryInterval)
+	c.DiscoveryInterval = cmp.Or(c.DiscoveryInterval, c.Client.discovery, DefaultDiscoveryInterval)
 	c.MaxBufferedMessages = cmp.Or(c.MaxBufferedMessages, DefaultMaxBufferedMessages)
 	c.MaxBufferedBytes = cmp.Or(c.MaxBufferedBytes, DefaultMaxBufferedBytes)
 	if c.Logger == nil {

@@ -1,0 +1,210 @@
+package pulsar
+
+import (
+	"cmp"
+	"sync"
+	"sync/atomic"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+	"github.com/apache/pulsar-client-go/pulsar/backoff"
+
+	"github.com/graphmill/graphmill"
+)
+
+// consumer is one consumer of the client: one subscription of one partition, over
+// one connection. It is never used again after its connection has ended, nor when
+// the partition comes back to it after something had arrived. So whatever comes of
+// it belongs to one unbroken time in which the partition was ours, and begins with
+// the first message that the subscription had not acknowledged then (see
+// docs/decisions/0013-pulsar-activation.md).
+//
+// It is the client's listener and interceptor. The client calls both from the
+// goroutine that reads the connection, so in the order in which the broker sent
+// them: what arrives after BecameActive was sent after it.
+type consumer struct {
+	p     *partition
+	cl    pulsar.Consumer // once subscribed
+	queue int             // messages that the client asks for beforehand
+
+	lost     chan struct{} // closed when the connection has ended
+	loseOnce sync.Once
+	asking   atomic.Int32 // calls for the last message that have not begun yet (see reconnecting)
+
+	mu       sync.Mutex
+	standing standing
+	some     bool                // something has arrived
+	first    graphmill.MessageID // the entry of what has arrived first
+	stale    bool                // the partition has come back: what has arrived is from before and after
+	arrived  []arrival
+	head     int // of arrived
+}
+
+// standing is what the broker has told a consumer.
+type standing uint8
+
+const (
+	unknown standing = iota // it is told late where another one is active, and its first word may be missed
+	active
+	passive
+)
+
+// arrival is an entry on its way through the client.
+type arrival struct {
+	ledger, entry int64
+	messages      int32 // that are still to come out of the client
+}
+
+func (a *arrival) is(id pulsar.MessageID) bool {
+	return a.ledger == id.LedgerID() && a.entry == id.EntryID()
+}
+
+var (
+	_ pulsar.ConsumerEventListener = (*consumer)(nil)
+	_ pulsar.ConsumerInterceptor   = (*consumer)(nil)
+)
+
+// BecameActive implements pulsar.ConsumerEventListener.
+func (c *consumer) BecameActive(pulsar.Consumer, string, int32) {
+	c.mu.Lock()
+	c.standing, c.stale = active, c.some
+	c.mu.Unlock()
+	c.p.kick()
+}
+
+// BecameInactive implements pulsar.ConsumerEventListener.
+func (c *consumer) BecameInactive(pulsar.Consumer, string, int32) {
+	c.mu.Lock()
+	c.standing = passive
+	c.mu.Unlock()
+	c.p.kick()
+}
+
+// BeforeConsume implements pulsar.ConsumerInterceptor. The client calls it for all
+// messages of an entry before it passes on the first one.
+//
+// The broker sends messages to the active consumer alone, so the first one tells
+// what the client may have missed: it drops a BecameActive that comes before the
+// answer to its subscribing.
+func (c *consumer) BeforeConsume(m pulsar.ConsumerMessage) {
+	id := m.ID()
+	c.mu.Lock()
+	first := !c.some
+	if c.some = true; first {
+		c.first = graphmill.MessageID{Ledger: id.LedgerID(), Entry: id.EntryID()}
+	}
+	if first && c.standing == unknown {
+		c.standing = active
+	}
+	if n := len(c.arrived); n > c.head && c.arrived[n-1].is(id) {
+		c.arrived[n-1].messages++
+	} else {
+		c.arrived = append(c.arrived, arrival{id.LedgerID(), id.EntryID(), 1})
+	}
+	c.mu.Unlock()
+	if first {
+		c.p.s.introduce(m.Consumer, c)
+		c.p.kick()
+	}
+}
+
+// OnAcknowledge implements pulsar.ConsumerInterceptor.
+func (c *consumer) OnAcknowledge(pulsar.Consumer, pulsar.MessageID) {}
+
+// OnNegativeAcksSend implements pulsar.ConsumerInterceptor.
+func (c *consumer) OnNegativeAcksSend(pulsar.Consumer, []pulsar.MessageID) {}
+
+// look tells whether the partition is ours, and whether this consumer can serve it.
+func (c *consumer) look() (at standing, usable bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.standing, !c.stale
+}
+
+// suppose sets the standing where the broker has told nothing so far.
+func (c *consumer) suppose(is standing) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.standing == unknown {
+		c.standing = is
+	}
+}
+
+// admit takes a message that has come out of the client, and tells how many follow
+// in its entry. ok is false where it is of no more use, because the partition has
+// gone away since.
+func (c *consumer) admit(id pulsar.MessageID) (rest int32, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.standing != active || c.stale {
+		return 0, false
+	}
+	for c.head < len(c.arrived) {
+		a := &c.arrived[c.head]
+		if !a.is(id) {
+			c.head++ // the client has dropped it
+			continue
+		}
+		if a.messages--; a.messages > 0 {
+			return a.messages, true
+		}
+		c.head++
+		if c.head == len(c.arrived) {
+			c.arrived, c.head = c.arrived[:0], 0
+		} else if c.head > len(c.arrived)/2 && c.head > 1000 {
+			c.arrived, c.head = append(c.arrived[:0], c.arrived[c.head:]...), 0
+		}
+		return 0, true
+	}
+	return 0, true
+}
+
+// reconnecting is what the client asks for a policy by which to connect again: when
+// it has lost the connection, and before each call for the last message. There is
+// no other sign of a lost connection. The client is told not to connect again (see
+// options), so that is all that comes of it.
+func (c *consumer) reconnecting() backoff.Policy {
+	if c.asking.Add(-1) < 0 {
+		c.asking.Add(1)
+		c.loseOnce.Do(func() { close(c.lost) })
+	}
+	return backoff.NewDefaultBackoff()
+}
+
+// last returns the id of the last message of the partition; some is false where there
+// is none. It ends by the operation timeout.
+func (c *consumer) last() (id graphmill.MessageID, some bool, err error) {
+	c.asking.Add(1)
+	ids, err := c.cl.GetLastMessageIDs()
+	if err != nil || len(ids) != 1 || ids[0].EntryID() < 0 {
+		return id, false, err
+	}
+	return idOf(ids[0]), true, nil
+}
+
+// options are those of the client's consumer. A subscription that exists stays where
+// it is, whatever initial says.
+func (c *consumer) options(initial pulsar.SubscriptionInitialPosition) pulsar.ConsumerOptions {
+	never := uint(0)
+	cfg := &c.p.s.cfg
+	o := pulsar.ConsumerOptions{
+		Topic:                       partitionName(c.p.tp),
+		SubscriptionName:            cfg.Subscription,
+		SubscriptionInitialPosition: initial,
+		Name:                        c.p.s.name,
+		Type:                        c.p.s.kind(),
+		EventListener:               c,
+		Interceptors:                pulsar.ConsumerInterceptors{c},
+		MessageChannel:              c.p.s.incoming,
+		ReceiverQueueSize:           c.queue,
+		AckWithResponse:             true,
+		MaxReconnectToBroker:        &never,
+		BackOffPolicyFunc:           c.reconnecting,
+		AutoDiscoveryPeriod:         noDiscovery,
+		// An encrypted message comes as it is, and ends the stream; else the client
+		// would leave it out, and have the broker send everything again and again.
+		Decryption: passEncrypted(),
+	}
+	cfg.Client.consumer(&o)
+	o.ExpireTimeOfIncompleteChunk = cmp.Or(o.ExpireTimeOfIncompleteChunk, chunkPatience)
+	return o
+}

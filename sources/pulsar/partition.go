@@ -1,0 +1,336 @@
+package pulsar
+
+import (
+	"context"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+
+	"github.com/graphmill/graphmill"
+)
+
+const (
+	// standingTimeout is how long a consumer that has been told nothing is taken for
+	// one that may still be told. Brokers wait a second by default
+	// (activeConsumerFailoverDelayTimeMillis).
+	standingTimeout = 3 * time.Second
+
+	firstPause = 100 * time.Millisecond // between two tries to subscribe
+	longPause  = 2 * time.Second
+)
+
+// partition is one partition of a topic, which this source reads whenever the
+// broker gives it to it. One goroutine (run) subscribes, and tells the Observer;
+// Fetch and Acknowledge work on what is guarded by the source's lock.
+type partition struct {
+	s    *Source
+	tp   graphmill.TopicPartition
+	wake chan struct{} // a token when the consumer's standing has changed
+	end  context.CancelFunc
+
+	// Guarded by s.mu.
+	young    bool // it came after the stream had begun: nothing of it may be left out
+	settled  bool // the subscription exists
+	told     bool // whose the partition is was known once, or did not become known in time
+	current  *consumer
+	owned    bool                // between Assigned and Revoked
+	at       graphmill.Position  // all before it is acknowledged, as far as is known here
+	half     graphmill.MessageID // messages before it are done, of its own entry
+	messages []graphmill.Message // that have come out of the client, oldest first
+	entries  []entry             // that the messages are of
+	out      []entry             // handed out and not acknowledged, oldest first
+	renewed  bool                // the partition has been away since something was handed out
+	broken   *graphmill.Fault    // what comes behind the messages cannot be read
+}
+
+// entry is an entry that has come out of the client.
+type entry struct {
+	ledger, entry int64
+	messages      int              // of it that are to be handed out
+	whole         bool             // all of them are there
+	chunked       pulsar.MessageID // where it is one of several that hold one big message; else nil
+}
+
+// before tells whether the entry lies before a position as a whole.
+func (e *entry) before(id graphmill.MessageID) bool {
+	return e.ledger < id.Ledger || e.ledger == id.Ledger && e.entry < id.Entry
+}
+
+// follows tells whether the entry lies behind another one.
+func (e *entry) follows(other *entry) bool {
+	return e.ledger > other.ledger || e.ledger == other.ledger && e.entry > other.entry
+}
+
+// next is the position behind the entry.
+func (e *entry) next(tp graphmill.TopicPartition) graphmill.Position {
+	return graphmill.Position{TopicPartition: tp, Offset: -1, MessageID: graphmill.MessageID{Ledger: e.ledger, Entry: e.entry + 1}}
+}
+
+func (p *partition) kick() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run keeps a consumer on the partition until ctx ends.
+func (p *partition) run(ctx context.Context) {
+	defer p.s.recoveredFrom(p.tp.String())
+	pause := firstPause
+	for ctx.Err() == nil {
+		c, err := p.subscribe(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				p.s.troubledBy(p.tp.String(), p.s.links.fault("subscribe to "+p.tp.String(), err))
+				_ = sleep(ctx, pause)
+				pause = min(2*pause, longPause)
+			}
+			continue
+		}
+		pause = firstPause
+		p.s.recoveredFrom(p.tp.String())
+		p.hold(ctx, c)
+		p.letGo(c)
+		c.cl.Close()
+		p.s.forget(c)
+	}
+}
+
+// subscribe makes a consumer, which begins to receive at once. The call of the
+// client ends by the operation timeout.
+func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
+	if err := p.settle(ctx); err != nil {
+		return nil, err
+	}
+	s := p.s
+	c := &consumer{p: p, queue: s.queueSize(), lost: make(chan struct{})}
+	if s.cfg.Exclusive {
+		c.standing = active
+	}
+	s.mu.Lock()
+	initial := p.initial()
+	p.current = c
+	s.mu.Unlock()
+	cl, err := s.cl.Subscribe(c.options(initial))
+	if err != nil {
+		s.mu.Lock()
+		p.current = nil
+		s.mu.Unlock()
+		s.forget(c)
+		return nil, err
+	}
+
+	s.introduce(cl, c)
+	s.mu.Lock()
+	p.settled = true
+	if s.cfg.Exclusive {
+		p.told = true
+	}
+	s.mu.Unlock()
+	return c, nil
+}
+
+// hold serves the partition by a consumer for as long as that is of use.
+func (p *partition) hold(ctx context.Context, c *consumer) {
+	late := time.NewTimer(standingTimeout)
+	defer late.Stop()
+	if is, _ := c.look(); is == unknown {
+		p.askStanding(ctx, c)
+	}
+	for {
+		is, usable := c.look()
+		switch {
+		case is == active && !usable:
+			return
+		case is == active && !p.isOwned():
+			p.assign(c)
+		case is == passive && p.isOwned():
+			p.revoke()
+		}
+		if is != unknown {
+			p.standingKnown()
+		}
+		select {
+		case <-p.wake:
+		case <-late.C:
+			p.standingKnown()
+		case <-c.lost:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// askStanding asks whose the partition is, where there is somebody to ask. The broker
+// tells the active consumer after activeConsumerFailoverDelayTimeMillis, and others
+// nothing that the client would notice; where that time is 0, nobody.
+func (p *partition) askStanding(ctx context.Context, c *consumer) {
+	if p.s.cfg.AdminURL == "" {
+		return
+	}
+	name, err := p.s.activeConsumer(ctx, p.tp)
+	switch {
+	case err != nil:
+		p.s.cfg.Logger.Debug("whose a partition is cannot be asked for", "partition", p.tp.String(), "error", err)
+	case name == p.s.name:
+		c.suppose(active)
+	default:
+		p.standingKnown()
+	}
+}
+
+func (p *partition) standingKnown() {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	if !p.told {
+		p.told = true
+		p.s.openIfSettled()
+	}
+}
+
+func (p *partition) isOwned() bool {
+	p.s.mu.Lock()
+	defer p.s.mu.Unlock()
+	return p.owned
+}
+
+// assign makes the partition owned. Fetch hands out nothing of it before the
+// Observer has heard where it begins.
+func (p *partition) assign(c *consumer) {
+	s := p.s
+	s.mu.Lock()
+	at := p.at
+	s.mu.Unlock()
+	s.tell(func() { s.obs.Assigned([]graphmill.Position{at}) })
+	s.mu.Lock()
+	p.owned = p.current == c
+	s.mu.Unlock()
+	s.cfg.Logger.Debug("partition assigned", "partition", p.tp.String(), "consumer", s.name)
+	s.more()
+}
+
+// revoke gives the partition up. The broker has given it to somebody else already,
+// or may have done so while nobody could tell us.
+func (p *partition) revoke() {
+	s := p.s
+	s.mu.Lock()
+	was := p.owned
+	p.owned = false
+	p.messages, p.entries, p.broken = nil, nil, nil
+	// What another one has done of an entry is not known.
+	p.at.MessageID.Index, p.half, p.renewed = 0, graphmill.MessageID{}, true
+	s.mu.Unlock()
+	if !was {
+		return
+	}
+	s.tell(func() { s.obs.Revoked(s.life, []graphmill.TopicPartition{p.tp}, true) })
+}
+
+// letGo takes the partition from a consumer that is of no more use.
+func (p *partition) letGo(c *consumer) {
+	p.s.mu.Lock()
+	if p.current == c {
+		p.current = nil
+	}
+	p.s.mu.Unlock()
+	p.revoke()
+}
+
+// position is the next message to read after what is acknowledged. The broker sends
+// what is not from the first one on. The lock is held.
+func (p *partition) position() graphmill.MessageID {
+	at := p.at.MessageID
+	if c := p.current; c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.some && c.first.Compare(at) > 0 {
+			return c.first
+		}
+	}
+	return at
+}
+
+// add takes messages of the partition that have come out of the client, in order.
+// The lock is held.
+func (p *partition) add(m graphmill.Message, id pulsar.MessageID) {
+	last := len(p.entries) - 1
+	if last < 0 || p.entries[last].whole || p.entries[last].ledger != m.MessageID.Ledger || p.entries[last].entry != m.MessageID.Entry {
+		if last >= 0 {
+			p.entries[last].whole = true
+		}
+		e := entry{ledger: m.MessageID.Ledger, entry: m.MessageID.Entry}
+		if id.BatchSize() == 0 { // the client's mark of a message in chunks
+			e.chunked = id
+		}
+		p.entries = append(p.entries, e)
+		last++
+	}
+	if !m.MessageID.SameEntry(p.half) || m.MessageID.Compare(p.half) >= 0 {
+		p.messages = append(p.messages, m)
+		p.entries[last].messages++
+	}
+	p.entries[last].whole = m.EntryRest == 0
+}
+
+// handOut takes whole entries of the partition's beginning, with at most room
+// messages; with more where the first one has more and alone allows it. The lock is
+// held.
+func (p *partition) handOut(room int, alone bool) (f graphmill.Fetch, ok bool) {
+	n, count := 0, 0
+	for _, e := range p.entries {
+		if !e.whole || count+e.messages > room && !(alone && n == 0) {
+			break
+		}
+		n, count = n+1, count+e.messages
+	}
+	if n == 0 {
+		return f, false
+	}
+	f = graphmill.Fetch{Next: p.entries[n-1].next(p.tp), Messages: p.messages[:count:count]}
+	p.given(p.entries[:n])
+	p.entries, p.messages = p.entries[n:], p.messages[count:]
+	if len(p.entries) == 0 {
+		p.entries, p.messages = nil, nil // those that were handed out are the caller's
+	}
+	return f, true
+}
+
+// given notes entries as handed out. What was handed out before the partition went
+// away and came back comes again first, if nobody else has acknowledged any of it; if
+// somebody has, he has read on, and our notes of that time are worth nothing. The
+// lock is held.
+func (p *partition) given(entries []entry) {
+	if p.renewed && len(p.out) > 0 && (p.out[0].follows(&entries[0]) || entries[0].follows(&p.out[0])) {
+		p.out = nil
+	}
+	p.renewed = false
+	for _, e := range entries {
+		if len(p.out) == 0 || e.follows(&p.out[len(p.out)-1]) {
+			p.out = append(p.out, e)
+		}
+	}
+}
+
+// pass drops what lies before a position: it has been acknowledged. The lock is held.
+func (p *partition) pass(id graphmill.MessageID) {
+	for len(p.out) > 0 && p.out[0].before(id) {
+		p.out = p.out[1:]
+	}
+	for len(p.entries) > 0 && p.entries[0].whole && p.entries[0].before(id) { // that came again
+		p.messages = p.messages[p.entries[0].messages:]
+		p.entries = p.entries[1:]
+	}
+}
+
+// sleep waits, or returns the context's error.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

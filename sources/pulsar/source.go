@@ -1,0 +1,395 @@
+package pulsar
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+
+	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources"
+)
+
+const (
+	// noDiscovery keeps the client's consumers from looking for partitions: each is
+	// of one alone.
+	noDiscovery = time.Duration(math.MaxInt64)
+
+	// chunkPatience is how long a big message, sent in chunks, may take from the
+	// first chunk to the last before the client gives it up.
+	chunkPatience = 10 * time.Minute
+
+	pipeLength     = 1000 // messages that have come out of the client's consumers
+	mostQueued     = 1000 // messages that a consumer asks for beforehand, as the client's default
+	subscribeNames = 4    // bytes of the random part of the consumer's name
+)
+
+// Reason codes of faults that only a Source has.
+const (
+	codeEncrypted = "message_encrypted" // set-up: nobody here can read it
+	codeClosed    = "closed"            // set-up: the source has been closed
+)
+
+// Source is a consumer of a subscription in all partitions of its topics. It
+// implements sources.Source.
+type Source struct {
+	cfg   Config
+	obs   sources.Observer
+	links *links
+	name  string // of the consumers; the broker shares out partitions in the order of names
+
+	cl       pulsar.Client
+	web      *http.Client                // for the admin interface
+	incoming chan pulsar.ConsumerMessage // of all consumers
+	ready    chan struct{}               // a token when there may be something to hand out
+	news     chan struct{}               // a token when there may be something to tell of troubles
+	opened   chan struct{}               // closed once Open may return
+	failed   chan struct{}               // closed once the source cannot go on
+
+	life    context.Context // ends when Close begins
+	end     context.CancelFunc
+	workers sync.WaitGroup
+
+	telling sync.Mutex // one call of the Observer at a time
+
+	scratch []pulsar.ConsumerMessage // Fetch's
+
+	mu         sync.Mutex
+	begun      bool // Open has been called
+	isOpen     bool
+	closed     bool
+	looked     bool             // all topics have been looked for
+	fault      *graphmill.Fault // set before failed is closed
+	partitions map[graphmill.TopicPartition]*partition
+	order      []*partition // of partitions, by topic and number
+	turn       int          // of order: whose messages are handed out first
+	consumers  map[pulsar.Consumer]*consumer
+	absent     map[string]struct{}         // topics seen absent since Open
+	troubles   map[string]*graphmill.Fault // by what they are of
+}
+
+var _ sources.Source = (*Source)(nil)
+
+// New makes a source. Nothing is dialled before Open. Errors are of KindInvalid. The
+// Observer is not called any more once Close has begun.
+func New(cfg Config, obs sources.Observer) (*Source, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Subscription == "" {
+		return nil, graphmill.Invalid("subscription", "a subscription is needed")
+	}
+	life, end := context.WithCancel(context.Background())
+	return &Source{
+		cfg:        cfg,
+		obs:        obs,
+		links:      newLinks(&cfg),
+		name:       consumerName(cfg.Stream),
+		incoming:   make(chan pulsar.ConsumerMessage, pipeLength),
+		ready:      make(chan struct{}, 1),
+		news:       make(chan struct{}, 1),
+		opened:     make(chan struct{}),
+		failed:     make(chan struct{}),
+		life:       life,
+		end:        end,
+		partitions: map[graphmill.TopicPartition]*partition{},
+		consumers:  map[pulsar.Consumer]*consumer{},
+		absent:     map[string]struct{}{},
+		troubles:   map[string]*graphmill.Fault{},
+	}, nil
+}
+
+// consumerName is by what the broker's tools show a consumer. It is one for all
+// partitions, so that the broker shares them out evenly, and keeps its place among
+// the others when a consumer is made anew.
+func consumerName(stream string) string {
+	b := make([]byte, subscribeNames)
+	_, _ = rand.Read(b) // never fails
+	return "graphmill-" + stream + "-" + hex.EncodeToString(b)
+}
+
+// Open implements sources.Source. Where some of the topics are absent it returns
+// with the others; the absent ones are told to the Observer and join in when they
+// are created, from their beginning.
+func (s *Source) Open(ctx context.Context) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	select {
+	case <-s.opened:
+		return nil
+	case <-s.failed:
+		return s.fault
+	case <-s.life.Done():
+		return errClosed()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// begin makes the client and the workers, once.
+func (s *Source) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return errClosed()
+	case s.begun:
+		return nil
+	}
+	cl, err := s.cfg.connect(s.links)
+	if err != nil {
+		return err
+	}
+	s.cl, s.begun = cl, true
+	s.web = &http.Client{Transport: &http.Transport{
+		Proxy:           http.ProxyFromEnvironment,
+		TLSClientConfig: s.cfg.Client.security.tlsConfig(func() {}),
+	}}
+	s.workers.Go(s.discover)
+	s.workers.Go(s.report)
+	return nil
+}
+
+func errClosed() *graphmill.Fault {
+	return ends(codeClosed, "the source has been closed", "", nil)
+}
+
+// openIfSettled lets Open return once all partitions that there are have their
+// subscription and it is known which are ours. The lock is held.
+func (s *Source) openIfSettled() {
+	if s.isOpen || !s.looked || len(s.partitions) == 0 {
+		return
+	}
+	for _, p := range s.partitions {
+		if !p.settled || !p.told {
+			return
+		}
+	}
+	s.isOpen = true
+	s.links.hasRun.Store(true)
+	close(s.opened)
+}
+
+// Fetch implements sources.Source.
+func (s *Source) Fetch(ctx context.Context, max int) ([]graphmill.Fetch, error) {
+	if max < 1 {
+		max = 1
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if out, err := s.handOut(max); len(out) > 0 || err != nil {
+			return out, err
+		}
+		select {
+		case m := <-s.incoming:
+			s.take(m, max)
+		case <-s.ready:
+		case <-s.failed:
+		case <-s.life.Done():
+		case <-ctx.Done():
+		}
+	}
+}
+
+// take looks at what has come out of the client, about max messages at a time.
+// Nothing is left on the way when it returns: it is with its partition, or dropped.
+func (s *Source) take(first pulsar.ConsumerMessage, max int) {
+	batch := append(s.scratch[:0], first)
+drain:
+	for len(batch) < min(max, pipeLength) {
+		select {
+		case m := <-s.incoming:
+			batch = append(batch, m)
+		default:
+			break drain
+		}
+	}
+	s.mu.Lock()
+	s.sort(batch)
+	s.mu.Unlock()
+	clear(batch)
+	s.scratch = batch[:0]
+}
+
+// sort gives messages to their partitions. What an earlier consumer of a partition
+// had received is dropped: it comes again. The lock is held.
+func (s *Source) sort(batch []pulsar.ConsumerMessage) {
+	in := make([]incoming, 0, len(batch))
+	of := make([]*partition, 0, len(batch))
+	var c *consumer
+	for i := range batch {
+		m := &batch[i]
+		if c == nil || c.cl != m.Consumer {
+			c = s.consumers[m.Consumer]
+		}
+		if c == nil || c.p.current != c || c.p.broken != nil {
+			continue
+		}
+		if m.GetEncryptionContext() != nil {
+			c.p.broken = encrypted(c.p.tp, m.ID())
+			continue
+		}
+		rest, ok := c.admit(m.ID())
+		if !ok {
+			continue
+		}
+		in = append(in, incoming{c.p.tp, m.Message, rest})
+		of = append(of, c.p)
+	}
+	for i, m := range convert(in) {
+		of[i].add(m, in[i].msg.ID())
+	}
+}
+
+// handOut takes what is whole from the partitions in turn.
+func (s *Source) handOut(max int) ([]graphmill.Fetch, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.fault != nil:
+		return nil, s.fault
+	case s.closed:
+		return nil, errClosed()
+	case !s.begun:
+		return nil, ends(codeClosed, "the source has not been opened", "", nil)
+	}
+	var out []graphmill.Fetch
+	room := max
+	for i := range s.order {
+		p := s.order[(s.turn+i)%len(s.order)]
+		if !p.owned || room <= 0 {
+			continue
+		}
+		f, ok := p.handOut(room, len(out) == 0)
+		if ok {
+			out = append(out, f)
+			room -= len(f.Messages)
+		} else if p.broken != nil && len(out) == 0 && len(p.entries) == 0 {
+			s.failLocked(p.broken)
+			return nil, p.broken
+		}
+	}
+	if len(out) > 0 {
+		s.turn++
+	}
+	return out, nil
+}
+
+// more makes Fetch look again.
+func (s *Source) more() {
+	select {
+	case s.ready <- struct{}{}:
+	default:
+	}
+}
+
+// kind is the type of the subscription.
+func (s *Source) kind() pulsar.SubscriptionType {
+	if s.cfg.Exclusive {
+		return pulsar.Exclusive
+	}
+	return pulsar.Failover
+}
+
+// introduce makes a consumer known by what the client calls it.
+func (s *Source) introduce(cl pulsar.Consumer, c *consumer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.cl == nil && c.p.current == c {
+		c.cl = cl
+		s.consumers[cl] = c
+	}
+}
+
+func (s *Source) forget(c *consumer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.cl != nil {
+		delete(s.consumers, c.cl)
+	}
+}
+
+// queueSize is how many messages each consumer asks for beforehand, so that all of
+// them keep within what may be buffered.
+func (s *Source) queueSize() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := max(1, len(s.partitions))
+	return s.cfg.Client.queue(n, min(mostQueued, s.cfg.MaxBufferedMessages/n))
+}
+
+// fail ends the source: Open and Fetch return f from now on.
+func (s *Source) fail(f *graphmill.Fault) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failLocked(f)
+}
+
+func (s *Source) failLocked(f *graphmill.Fault) {
+	if s.fault == nil {
+		s.fault = f
+		close(s.failed)
+	}
+}
+
+func (s *Source) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// spawn starts a goroutine that Close waits for, unless Close has begun.
+func (s *Source) spawn(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.workers.Go(f)
+	return true
+}
+
+// tell calls the Observer, unless the source is being closed.
+func (s *Source) tell(call func()) {
+	s.telling.Lock()
+	defer s.telling.Unlock()
+	if !s.isClosed() {
+		call()
+	}
+}
+
+// Close implements sources.Source. Where brokers do not answer it takes as long as
+// a call of the client may (the operation timeout).
+func (s *Source) Close(context.Context) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	begun := s.begun
+	s.mu.Unlock()
+	s.end()
+	if begun {
+		s.workers.Wait() // they close the consumers
+		s.cl.Close()
+		s.web.CloseIdleConnections()
+	}
+	return nil
+}
+
+// encrypted is the fault of a message that nobody here can read.
+func encrypted(tp graphmill.TopicPartition, id pulsar.MessageID) *graphmill.Fault {
+	return ends(codeEncrypted, fmt.Sprintf("message %d:%d of %s is encrypted by its producer, and Graphmill has no keys", id.LedgerID(), id.EntryID(), tp),
+		"read a topic that is not encrypted, or move the position behind the message with stream offsets --set", nil)
+}

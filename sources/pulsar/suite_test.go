@@ -1,0 +1,30 @@
+package pulsar_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/graphmill/graphmill/integration/pulsarserver"
+	"github.com/graphmill/graphmill/sources/sourcetest"
+)
+
+// fake is a Pulsar in the process.
+type fake struct{ *pulsarserver.Server }
+
+func startFake(t *testing.T, opts pulsarserver.Options) fake {
+	return fake{pulsarserver.Start(t, opts)}
+}
+
+func (f fake) stop(*testing.T) { f.Stop() }
+
+func (f fake) start(t *testing.T) { require.NoError(t, f.Listen()) }
+
+func TestSuite(t *testing.T) {
+	sourcetest.Suite{
+		Open: func(t *testing.T) sourcetest.Broker {
+			return brokerOf(t, startFake(t, pulsarserver.Options{NoAutoCreate: true}))
+		},
+		Abilities: abilities,
+	}.Run(t)
+}
