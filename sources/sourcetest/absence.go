@@ -102,6 +102,8 @@ func waitsAtOpen(x *trial) {
 	src, o := x.source(s)
 	opened := x.begin(src)
 	x.awaitWait(o, codeUnreachable)
+	// A longer outage, for what a source says again and again (see awaitRecovery).
+	require.NoError(x.t, pause(x.t.Context(), 3*time.Second))
 	x.b.Start()
 	require.NoError(x.t, x.done(opened))
 	x.awaitRecovery(o)

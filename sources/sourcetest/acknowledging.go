@@ -3,6 +3,7 @@ package sourcetest
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -193,10 +194,13 @@ func storesNothingByItself(x *trial) {
 	s := x.stream(topic)
 	src, _ := x.open(s)
 	begun := x.b.Acknowledged(s)
-	x.produce(topic, 0, "0", "1", "2")
-	Collect(x.t, src, 3)
+	for _, payload := range []string{"0", "1", "2"} {
+		x.produce(topic, 0, payload)
+		Collect(x.t, src, 1)
+	}
 	_, err := src.Partitions(x.t.Context())
 	require.NoError(x.t, err)
+	require.NoError(x.t, pause(x.t.Context(), 300*time.Millisecond)) // for what comes by itself
 	require.Equal(x.t, begun, x.b.Acknowledged(s))
 	x.close(src)
 	require.Equal(x.t, begun, x.b.Acknowledged(s))

@@ -23,8 +23,9 @@ type Member struct {
 	counts map[string]int // how often each message was acknowledged here, by payload
 	hold   map[graphmill.TopicPartition][]graphmill.Fetch
 
-	cancel context.CancelFunc
-	done   chan struct{}
+	stop    context.CancelFunc // ends Fetch
+	abandon context.CancelFunc // ends Acknowledge too
+	done    chan struct{}
 }
 
 // Join opens a source, which source makes with an observer, and begins to read.
@@ -48,25 +49,35 @@ func Join(t *testing.T, source func(*Observer) sources.Source) *Member {
 	opening, opened := context.WithTimeout(t.Context(), Patience)
 	defer opened()
 	require.NoError(t, m.Source.Open(opening))
-	ctx, cancel := context.WithCancel(t.Context())
-	m.cancel = cancel
+	working, abandon := context.WithCancel(t.Context())
+	fetching, stop := context.WithCancel(working)
+	m.stop, m.abandon = stop, abandon
 	t.Cleanup(m.Stop)
-	go m.run(ctx, t)
+	t.Cleanup(abandon)
+	go m.run(working, fetching, t)
 	return m
 }
 
-// Stop ends the loop. The source stays open.
+// Stop ends the loop, after what has been done is acknowledged. The source stays
+// open.
 func (m *Member) Stop() {
-	m.cancel()
+	m.stop()
 	<-m.done
 }
 
-func (m *Member) run(ctx context.Context, t *testing.T) {
+// Crash ends the loop at any point of it, and the source as crash does.
+func (m *Member) Crash(crash func(sources.Source)) {
+	m.abandon()
+	crash(m.Source)
+	<-m.done
+}
+
+func (m *Member) run(working, fetching context.Context, t *testing.T) {
 	defer close(m.done)
 	for {
-		fetches, err := m.Source.Fetch(ctx, 10)
+		fetches, err := m.Source.Fetch(fetching, 10)
 		if err != nil {
-			if ctx.Err() == nil {
+			if fetching.Err() == nil {
 				t.Error("fetch:", err)
 			}
 			return
@@ -74,11 +85,13 @@ func (m *Member) run(ctx context.Context, t *testing.T) {
 		m.keep(fetches)
 		// One batch a fetch; held back for a moment, so that a revocation can come
 		// between.
-		if pause(ctx, time.Millisecond) != nil {
+		if pause(fetching, time.Millisecond) != nil {
 			return
 		}
-		if err := m.Source.Acknowledge(ctx, m.release()); err != nil && ctx.Err() == nil {
-			t.Error("acknowledge:", err)
+		if err := m.Source.Acknowledge(working, m.release()); err != nil {
+			if working.Err() == nil {
+				t.Error("acknowledge:", err)
+			}
 			return
 		}
 	}

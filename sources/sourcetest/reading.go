@@ -3,7 +3,9 @@ package sourcetest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -155,30 +157,59 @@ func losesNothingWithTheContext(x *trial) {
 	require.ErrorIs(x.t, err, context.Canceled)
 	require.Empty(x.t, fetches)
 
-	// Contexts that end at any moment, while messages come.
-	const n = 60
+	// Contexts that end at each moment at which somebody looks, while messages come.
+	const units, size = 40, 10
 	want := []string{"0"}
-	for i := 1; i < n; i++ {
-		want = append(want, fmt.Sprint(i))
+	for i := range units * size {
+		want = append(want, fmt.Sprint(1+i))
 	}
 	var producing sync.WaitGroup
-	producing.Go(func() { x.produce(topic, 0, want[1:]...) })
+	producing.Go(func() {
+		for unit := range slices.Chunk(want[1:], size) {
+			x.batch(topic, 0, unit...)
+		}
+	})
 	defer producing.Wait()
 	ctx, cancel := context.WithTimeout(x.t.Context(), Patience)
 	defer cancel()
 	var got []graphmill.Message
-	for i := 0; len(got) < n; i++ {
-		short, cancel := context.WithTimeout(ctx, time.Duration(i%20)*200*time.Microsecond)
-		fetches, err := src.Fetch(short, 3)
-		cancel()
+	for i := 0; len(got) < len(want); i++ {
+		short, cancel := context.WithTimeout(ctx, 5*time.Millisecond)
+		fetches, err := src.Fetch(&looked{Context: short, end: cancel, nth: int64(i % 10)}, 1)
 		if err != nil {
-			require.ErrorIs(x.t, err, context.DeadlineExceeded)
-			require.NoError(x.t, ctx.Err(), "only %q came", Payloads(got))
+			require.ErrorIs(x.t, err, short.Err())
+			require.NoError(x.t, ctx.Err(), "%d messages came of %d", len(got), len(want))
 			require.Empty(x.t, fetches)
 		}
+		cancel()
 		for _, f := range fetches {
 			got = append(got, f.Messages...)
 		}
 	}
 	require.Equal(x.t, want, Payloads(got))
+}
+
+// looked is a context that ends when it is looked at for the nth time, counted
+// from 0.
+type looked struct {
+	context.Context
+	end   context.CancelFunc
+	nth   int64
+	looks atomic.Int64
+}
+
+func (l *looked) look() {
+	if l.looks.Add(1) > l.nth {
+		l.end()
+	}
+}
+
+func (l *looked) Done() <-chan struct{} {
+	l.look()
+	return l.Context.Done()
+}
+
+func (l *looked) Err() error {
+	l.look()
+	return l.Context.Err()
 }

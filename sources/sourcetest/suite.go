@@ -173,6 +173,7 @@ var situations = []situation{
 
 	{name: "case 7: partitions move to a second source and come back", test: movesPartitions},
 	{name: "case 7: what is revoked is acknowledged no more", test: leavesOutRevoked},
+	{name: "case 7: a stream may finish with a partition before it moves", test: finishesWithinRevoked},
 	{name: "case 7: nothing is lost while sources come, go and crash", test: losesNothingInRounds},
 	{name: "more sources than partitions", test: standsBy},
 
