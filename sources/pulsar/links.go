@@ -1,10 +1,14 @@
 package pulsar
 
 import (
+	"errors"
+	"io"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/graphmill/graphmill/sources/tlsfault"
 )
@@ -60,15 +64,40 @@ func (l *links) refusal() error {
 // explain makes of what went wrong with a connection the reason why it cannot be
 // used, where it is known.
 func (l *links) explain(addr string, err error) error {
-	if withTLS(l.serviceURL) {
-		why, sure, shown := tlsfault.Explain(err, tlsfault.Client{Asked: l.asked.Load(), Shown: l.security.certificate != nil})
-		if why == "" {
-			return err
+	err = unwrapped(err)
+	if !withTLS(l.serviceURL) {
+		if tlsfault.HasEnded(err) { // before it has said that it takes the connection
+			return &unusable{why: tlsfault.Missing, address: addr, err: err}
 		}
-		return &unusable{why: why, sure: sure, address: addr, err: shown}
+		return err
 	}
-	if tlsfault.HasEnded(err) { // before it has said that it takes the connection
-		return &unusable{why: tlsfault.Missing, address: addr, err: err}
+	client := tlsfault.Client{Asked: l.asked.Load(), Shown: l.security.certificate != nil}
+	why, sure, shown := tlsfault.Explain(err, client)
+	switch {
+	case why == "":
+		return err
+	case why == tlsfault.Other && !sure && client.Asked && client.Shown:
+		// What Pulsar's brokers answer to a certificate that they do not trust is
+		// the alert internal_error.
+		why = tlsfault.CertificateRefused
+	}
+	return &unusable{why: why, sure: sure, address: addr, err: shown}
+}
+
+// unwrapped gives an error back its kind, where the client has made a text of it
+// ("unable to read frame size: EOF").
+func unwrapped(err error) error {
+	const alert = "remote error: "
+	text := err.Error()
+	switch i := strings.LastIndex(text, alert); {
+	case errors.Unwrap(err) != nil:
+		return err
+	case i >= 0:
+		return &net.OpError{Op: "remote error", Err: errors.New(text[i+len(alert):])}
+	case strings.HasSuffix(text, ": EOF"):
+		return io.EOF
+	case strings.HasSuffix(text, "connection reset by peer"):
+		return syscall.ECONNRESET
 	}
 	return err
 }

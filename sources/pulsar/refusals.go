@@ -93,3 +93,6 @@ func (e *issuerError) fault() *graphmill.Fault {
 	}
 	return waits(codeIssuer, e.Error(), "check issuerUrl, and that the issuer can be reached from here", nil)
 }
+
+// isTLS tells whether a code is about TLS that does not come about.
+func isTLS(code string) bool { return tlsTexts[tlsfault.Reason(code)].is != "" }
