@@ -300,6 +300,7 @@ func newRestartable(t *testing.T) *restartable {
 	t.Helper()
 	r := &restartable{port: freePort(t), dir: t.TempDir()}
 	r.broker = newFake(t, kfake.Ports(r.port), kfake.DataDir(r.dir))
+	t.Cleanup(func() { r.fake.Close() }) // after the sources that know the last one
 	return r
 }
 
@@ -316,6 +317,5 @@ func (r *restartable) start() {
 	r.t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(r.port), kfake.DataDir(r.dir))
 	require.NoError(r.t, err)
-	r.t.Cleanup(c.Close)
 	r.fake = c
 }
