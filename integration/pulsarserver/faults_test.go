@@ -1,14 +1,26 @@
 package pulsarserver
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
+	plog "github.com/apache/pulsar-client-go/pulsar/log"
 	"github.com/stretchr/testify/require"
 )
 
@@ -31,7 +43,10 @@ func TestCutConnectionsComeBackAndGetWhatIsNotAcknowledged(t *testing.T) {
 	s.CutConnections()
 	texts, _ := take(t, c, 3)
 	require.Equal(t, numbered(1, 4), texts)
-	require.Greater(t, s.Connections()[0], before[len(before)-1])
+	require.Eventually(t, func() bool {
+		now := s.Connections() // the old ones go when their goroutines do
+		return len(now) > 0 && now[0] > before[len(before)-1]
+	}, patience, time.Millisecond)
 }
 
 func TestStoppedServerGoesOnWhereItWas(t *testing.T) {
@@ -155,13 +170,15 @@ func TestHooksOfAcknowledgements(t *testing.T) {
 	reply.Store(nil)
 	texts, _ := take(t, c, 1)
 	require.Equal(t, []string{"m5"}, texts)
-	state, ok := s.Subscription("t", "s")
-	require.True(t, ok)
+	var state SubscriptionState
+	require.Eventually(t, func() bool {
+		state, _ = s.Subscription("t", "s")
+		return len(state.Consumers) == 1 // the one of the old connection goes when its goroutine does
+	}, patience, time.Millisecond)
 	require.Equal(t, SubscriptionState{
 		Topic: ack.Topic, Name: "s", Type: Failover, Durable: true, MarkDelete: MessageID{ids[0].LedgerID(), 4}, Backlog: 1,
 		Consumers: state.Consumers,
 	}, state)
-	require.Len(t, state.Consumers, 1)
 	require.True(t, state.Consumers[0].Active)
 	require.Equal(t, []SubscriptionState{state}, s.Subscriptions())
 }
@@ -192,17 +209,59 @@ func TestAcknowledgementWithoutAnswer(t *testing.T) {
 func TestConnectionThatIsCutAfterSomeMessages(t *testing.T) {
 	for cut, want := range map[Cut]int{CutBefore: 2, CutAfter: 3} {
 		var delivered atomic.Int32
-		_, _, client := start(t, Options{Hooks: Hooks{OnDeliver: func(d Delivery) Cut {
-			if delivered.Add(1) == 3 {
+		s, b, client := start(t, Options{Hooks: Hooks{OnDeliver: func(d Delivery) Cut {
+			if delivered.Add(1) == 3 && d.Messages == 1 && d.ID.Entry == 2 && d.Consumer == "a" {
 				return cut
 			}
 			return CutNever
 		}}})
 		send(t, client, "t", numbered(0, 6)...)
-		texts, _ := take(t, subscribe(t, client, "t", "s"), want+6)
-		// The client drops what is in its queue when it comes back.
-		require.Equal(t, numbered(0, 6), texts[len(texts)-6:])
+		w := login(t, b)
+		w.send(subscribeText("t", "Exclusive", "a", 1, 1), nil)
+		w.expect("SUCCESS")
+		w.send(`type: FLOW flow { consumer_id: 1 messagePermits: 100 }`, nil)
+		for range want {
+			w.expect("MESSAGE")
+		}
+		w.ended()
+		require.Eventually(t, func() bool {
+			state, _ := s.Subscription("t", "s")
+			return len(state.Consumers) == 0
+		}, patience, time.Millisecond)
+		texts, _ := take(t, subscribe(t, client, "t", "s"), 6)
+		require.Equal(t, numbered(0, 6), texts)
 	}
+}
+
+func TestEncryptedPorts(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	s := Start(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}})
+	require.Regexp(t, `^pulsar\+ssl://127\.0\.0\.1:\d+$`, s.URL())
+	require.Regexp(t, `^https://127\.0\.0\.1:\d+$`, s.AdminURL())
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	client, err := pulsar.NewClient(pulsar.ClientOptions{
+		URL: s.URL(), TLSTrustCertsFilePath: ca, TLSValidateHostname: true,
+		Logger: plog.NewLoggerWithSlog(slog.New(slog.DiscardHandler)),
+	})
+	require.NoError(t, err)
+	defer client.Close()
+	send(t, client, "t", "m0")
+	c := subscribe(t, client, "t", "s")
+	take(t, c, 1)
+	c.Close()
+
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	web := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true}}
+	resp, err := web.Get(s.AdminURL() + "/admin/v2/brokers/health")
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, 200, resp.StatusCode)
 }
 
 func TestRolesAreRefused(t *testing.T) {

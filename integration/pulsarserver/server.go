@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -128,7 +130,10 @@ func (s *Server) Listen() error {
 		s.lastLedger++
 		t.roll(s.lastLedger)
 	}
-	web := &http.Server{Handler: s.admin(), ReadHeaderTimeout: lastWords}
+	web := &http.Server{
+		Handler: s.admin(), ReadHeaderTimeout: lastWords,
+		ErrorLog: log.New(io.Discard, "", 0), // of clients that do not trust the certificate
+	}
 	s.listener, s.web = l, web
 	s.running.Go(func() { s.accept(l) })
 	s.running.Go(func() { web.Serve(admin) })
