@@ -1,0 +1,451 @@
+package pulsar
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/graphmill/graphmill"
+)
+
+const (
+	// positionsTimeout is how long Offsets, SetOffsets and the first Fetch of a
+	// Reader try.
+	positionsTimeout = 10 * time.Second
+
+	// lookersAtOnce is how many partitions are looked at side by side.
+	lookersAtOnce = 8
+)
+
+// Offsets tells where each partition of cfg's topics would begin, and who is
+// connected to the subscription. It subscribes to nothing and changes nothing.
+//
+// With an admin URL the position is the subscription's cursor
+// (graphmill.OriginGroup), the lag is the broker's backlog, and the members are the
+// consumers that are connected. Without one, or while nobody answers there, nobody
+// can be asked for the cursor without disturbing those who read: the position is
+// the last one known here (graphmill.OriginCatalog), the lag is reckoned of message
+// ids, and no members are told. Where nothing is known here either, the origin is
+// graphmill.OriginStartFrom; the message id is then that of the beginning for
+// earliest, and not known, the zero value, otherwise: a subscription that CREATE
+// made has a cursor, and only an admin URL could tell it.
+//
+// It tries for ten seconds. Errors are of KindInvalid, the context's or a
+// *graphmill.Fault.
+func Offsets(ctx context.Context, cfg Config) (graphmill.OffsetsInfo, error) {
+	info := graphmill.OffsetsInfo{Group: cfg.Subscription, Members: []graphmill.GroupMember{}}
+	err := withPositions(ctx, cfg, func(ctx context.Context, s *subscription) error {
+		info.Partitions = make([]graphmill.PartitionOffsets, len(s.partitions))
+		members := make([][]graphmill.GroupMember, len(s.partitions))
+		err := s.each(ctx, s.partitions, func(ctx context.Context, i int, tp graphmill.TopicPartition) (err error) {
+			info.Partitions[i], members[i], err = s.offsets(ctx, tp)
+			return err
+		})
+		info.Members = distinct(members)
+		return err
+	})
+	return info, err
+}
+
+// SetOffsets moves the subscription of cfg in all partitions, or in the one given
+// by only, and returns the new positions, which the catalog has to hold: a message
+// id within an entry stands there alone, since the cursor is that of the whole
+// entry. The subscription must be idle: a partition that a consumer is connected to
+// is an error of KindConflict with the code group_active. That is decided by the
+// broker, which lets no second consumer of type Exclusive in. The subscription
+// keeps no memory of it: the next consumer may be of type Failover again.
+//
+// All partitions are held while any is moved. Where it fails half way, some have
+// moved and others have not; calling again is right.
+//
+// A message id must be of one partition: only, or the only one there is. It may lie
+// one behind the last message of a ledger, where positions come to lie. Errors are
+// as those of Offsets; a target that cannot be is of KindInvalid with the field set
+// or partition.
+func SetOffsets(ctx context.Context, cfg Config, to graphmill.OffsetTarget, only *graphmill.TopicPartition) ([]graphmill.Position, error) {
+	if to.Offset != nil {
+		e := graphmill.Invalid("set", "%d is an offset, and this stream reads Pulsar, which has message ids", *to.Offset)
+		e.Next = "give earliest, latest, a time, or a message id such as 12:5:0"
+		return nil, e
+	}
+	var set []graphmill.Position
+	err := withPositions(ctx, cfg, func(ctx context.Context, s *subscription) error {
+		partitions, err := s.choose(only)
+		if err != nil {
+			return err
+		}
+		if to.MessageID != nil && len(partitions) > 1 {
+			e := graphmill.Invalid("partition", "a message id is of one partition, and this stream reads %d", len(partitions))
+			e.Next = "say which by partition, as topic/number"
+			return e
+		}
+		// Before anything is moved, so that a target that cannot be moves nothing.
+		set = make([]graphmill.Position, len(partitions))
+		if err := s.each(ctx, partitions, func(ctx context.Context, i int, tp graphmill.TopicPartition) error {
+			id, err := s.resolve(ctx, tp, to)
+			set[i] = graphmill.Position{TopicPartition: tp, Offset: -1, MessageID: id}
+			return err
+		}); err != nil {
+			return err
+		}
+		return s.move(ctx, set)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return set, nil
+}
+
+// subscription is a look at a subscription from outside.
+type subscription struct {
+	cfg        Config
+	links      *links
+	cl         pulsar.Client
+	admin      *admin                     // nil: no admin URL is known
+	partitions []graphmill.TopicPartition // all of the topics', sorted
+}
+
+// each calls do for all partitions, some side by side, and returns the first error.
+func (s *subscription) each(ctx context.Context, tps []graphmill.TopicPartition, do func(ctx context.Context, i int, tp graphmill.TopicPartition) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(lookersAtOnce)
+	for i, tp := range tps {
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return do(ctx, i, tp)
+		})
+	}
+	return g.Wait()
+}
+
+// choose returns the partitions that are meant. The one partition of a topic that
+// is not partitioned may be called 0, too.
+func (s *subscription) choose(only *graphmill.TopicPartition) ([]graphmill.TopicPartition, error) {
+	if only == nil {
+		return s.partitions, nil
+	}
+	topic := graphmill.PulsarTopic(only.Topic)
+	var numbers []int32
+	for _, tp := range s.partitions {
+		if tp.Topic != topic {
+			continue
+		}
+		if tp.Partition == only.Partition || tp.Partition < 0 && only.Partition == 0 {
+			return []graphmill.TopicPartition{tp}, nil
+		}
+		numbers = append(numbers, tp.Partition)
+	}
+	switch {
+	case len(numbers) == 0:
+		return nil, graphmill.Invalid("partition", "%s is not of this stream, which reads %s", only, s.cfg.reads())
+	case numbers[0] < 0:
+		return nil, graphmill.Invalid("partition", "%s does not exist: topic %s is not partitioned", only, topic)
+	}
+	return nil, graphmill.Invalid("partition", "%s does not exist: topic %s has the partitions 0 to %d", only, topic, slices.Max(numbers))
+}
+
+// reads tells what the stream reads, for people.
+func (c *Config) reads() string {
+	if c.Pattern != "" {
+		return "what matches " + c.Pattern
+	}
+	return strings.Join(c.Topics, ", ")
+}
+
+// resolve returns the position that a target means in a partition.
+func (s *subscription) resolve(ctx context.Context, tp graphmill.TopicPartition, to graphmill.OffsetTarget) (graphmill.MessageID, error) {
+	l := looker{s.cl, tp}
+	if to.MessageID == nil {
+		return l.startOf(ctx, to.Start)
+	}
+	id := *to.MessageID
+	last, some, err := l.last()
+	if err != nil {
+		return id, err
+	}
+	if !some {
+		return id, graphmill.Invalid("set", "%s holds no messages, so there is no %s", tp, id)
+	}
+	if id == behind(last) {
+		return id, nil
+	}
+	there, some, err := l.firstFrom(ctx, id)
+	switch {
+	case err != nil:
+		return id, err
+	case some && there.id.SameEntry(id) && id.Index < there.messages:
+		return id, nil
+	case some && there.id.SameEntry(id):
+		return id, graphmill.Invalid("set", "entry %d:%d of %s holds the indexes 0 to %d, %d is not among them", id.Ledger, id.Entry, tp, there.messages-1, id.Index)
+	}
+	if id.Index == 0 && id.Entry > 0 { // it may be behind the last entry of a ledger that others follow
+		before := graphmill.MessageID{Ledger: id.Ledger, Entry: id.Entry - 1}
+		there, some, err := l.firstFrom(ctx, before)
+		if err != nil || some && there.id == before {
+			return id, err
+		}
+	}
+	return id, s.noSuchMessage(ctx, l, id, last)
+}
+
+// noSuchMessage is the error about a message id that does not exist, with the range
+// of those that do.
+func (s *subscription) noSuchMessage(ctx context.Context, l looker, id, last graphmill.MessageID) error {
+	first, some, err := l.firstFrom(ctx, graphmill.MessageID{})
+	if err != nil {
+		return err
+	}
+	e := graphmill.Invalid("set", "%s has no message %s", l.tp, id)
+	if some {
+		e.Text += fmt.Sprintf("; it has those from %s to %s", first.id, last)
+	}
+	e.Next = "give the id of a message that is there, earliest, latest or a time"
+	return e
+}
+
+// move holds all partitions of the positions as their only consumer, and moves the
+// cursors then.
+func (s *subscription) move(ctx context.Context, to []graphmill.Position) error {
+	consumers := make([]pulsar.Consumer, len(to))
+	defer func() {
+		for _, c := range consumers {
+			if c != nil {
+				c.Close()
+			}
+		}
+	}()
+	tps := make([]graphmill.TopicPartition, len(to))
+	for i := range to {
+		tps[i] = to[i].TopicPartition
+	}
+	if err := s.each(ctx, tps, func(_ context.Context, i int, tp graphmill.TopicPartition) (err error) {
+		consumers[i], err = s.hold(tp)
+		return err
+	}); err != nil {
+		if f := s.links.fault("hold the subscription", err); f.Code == codeBusy || f.Code == codeOtherType {
+			return s.active(ctx)
+		}
+		return err
+	}
+	return s.each(ctx, tps, func(_ context.Context, i int, tp graphmill.TopicPartition) error {
+		if err := consumers[i].Seek(seekID(to[i].MessageID)); err != nil {
+			return fmt.Errorf("move the subscription %q of %s: %w", s.cfg.Subscription, tp, err)
+		}
+		return nil
+	})
+}
+
+// hold subscribes to a partition so that nobody else can. A subscription that does
+// not exist begins too early, rather than too late, where it is not moved after all.
+func (s *subscription) hold(tp graphmill.TopicPartition) (pulsar.Consumer, error) {
+	c, err := s.cl.Subscribe(pulsar.ConsumerOptions{
+		Topic: partitionName(tp), SubscriptionName: s.cfg.Subscription, Type: pulsar.Exclusive,
+		SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest, ReceiverQueueSize: 1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("subscribe to %s as its only consumer: %w", tp, err)
+	}
+	return c, nil
+}
+
+// seekID is a position as the broker takes it: it goes to the entry itself, where
+// that is gone to the first one behind it. (What the client makes of an id, the
+// place behind it, is of no matter to one that is closed then.)
+func seekID(id graphmill.MessageID) pulsar.MessageID {
+	if id == (graphmill.MessageID{}) {
+		return pulsar.NewMessageID(-1, -1, -1, 0) // the protocol's earliest; the client refuses its own
+	}
+	return pulsar.NewMessageID(id.Ledger, id.Entry, -1, 0)
+}
+
+// active is the refusal to move a subscription that is in use, with the consumers
+// as far as the admin interface tells them.
+func (s *subscription) active(ctx context.Context) error {
+	names := make([]string, 0, 1)
+	for _, m := range s.members(ctx) {
+		names = append(names, fmt.Sprintf("%s at %s", m.ClientID, m.Host))
+	}
+	who := "consumers"
+	if len(names) > 0 {
+		who += ": " + strings.Join(names, ", ")
+	}
+	e := graphmill.Conflict("group_active", "positions cannot be set while subscription %q has %s", s.cfg.Subscription, who)
+	e.Next = "stop what reads with this subscription; a consumer whose machine is gone leaves it when the broker notices, within a minute by default"
+	return e
+}
+
+// withPositions connects, and calls do as untilDone does, for ten seconds at most.
+func withPositions(ctx context.Context, cfg Config, do func(ctx context.Context, s *subscription) error) error {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	if cfg.Subscription == "" {
+		return graphmill.Invalid("subscription", "a subscription is needed")
+	}
+	ctx, cancel := context.WithTimeout(ctx, positionsTimeout)
+	defer cancel()
+	s, err := cfg.impatient().outside()
+	if err != nil {
+		return err
+	}
+	defer s.cl.Close()
+	return s.untilDone(ctx, fmt.Sprintf("look at the positions of subscription %q", cfg.Subscription), do)
+}
+
+// untilDone finds the partitions and calls do until it succeeds, fails for good, or
+// ctx ends. What do has done must not be half done.
+func (s *subscription) untilDone(ctx context.Context, doing string, do func(ctx context.Context, s *subscription) error) error {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := s.try(ctx, do)
+		var refused *graphmill.Error
+		if err == nil || errors.As(err, &refused) || errors.Is(err, context.Canceled) {
+			return err
+		}
+		f := s.links.fault(doing, err)
+		if f.Class != graphmill.FaultTransient || pause(ctx, wait) != nil {
+			return f
+		}
+	}
+}
+
+func (s *subscription) try(ctx context.Context, do func(ctx context.Context, s *subscription) error) (err error) {
+	if s.partitions, err = s.cfg.existing(ctx, s.links); err != nil {
+		return err
+	}
+	return do(ctx, s)
+}
+
+// outside makes a look at the subscription. Nothing is dialled yet. The caller closes
+// its client.
+func (c Config) outside() (*subscription, error) {
+	s := &subscription{cfg: c}
+	s.links = newLinks(&s.cfg)
+	var err error
+	if s.admin, err = s.cfg.admin(s.links); err != nil {
+		return nil, err
+	}
+	s.cl, err = s.cfg.connect(s.links)
+	return s, err
+}
+
+// impatient is a Config whose client gives each call up in time for another try.
+func (c Config) impatient() Config {
+	c.Client.operationTimeout = min(cmp.Or(c.Client.operationTimeout, defaultOperationTimeout), positionsTimeout/2)
+	return c
+}
+
+// offsets tells where START would begin in one partition, and who is connected.
+func (s *subscription) offsets(ctx context.Context, tp graphmill.TopicPartition) (graphmill.PartitionOffsets, []graphmill.GroupMember, error) {
+	out := graphmill.PartitionOffsets{TopicPartition: tp, Offset: -1, First: -1, End: -1, Lag: -1, LagFrom: graphmill.LagFromClient}
+	l := looker{s.cl, tp}
+	last, some, err := l.last()
+	if err != nil {
+		return out, nil, err
+	}
+	if some {
+		out.LastMessageID = last
+	}
+	b, err := s.begin(ctx, l)
+	if err != nil {
+		return out, nil, err
+	}
+	out.MessageID, out.Origin = b.at, b.origin
+	switch {
+	case b.cursor != nil:
+		out.Lag, out.LagFrom = b.cursor.backlog, graphmill.LagFromAdmin
+		return out, b.cursor.consumers, nil
+	case b.sure:
+		out.Lag = lag(b.at, last, some)
+	}
+	return out, nil, nil
+}
+
+// beginning is where START would begin in a partition.
+type beginning struct {
+	at     graphmill.MessageID
+	origin graphmill.OffsetOrigin
+	sure   bool    // at is known
+	cursor *cursor // what the admin interface tells; nil: nothing
+}
+
+// begin finds out where START would begin.
+func (s *subscription) begin(ctx context.Context, l looker) (beginning, error) {
+	var known *graphmill.MessageID
+	for _, k := range s.cfg.Known {
+		if k.TopicPartition == l.tp {
+			known = &k.MessageID
+		}
+	}
+	c, told := s.cursor(ctx, l.tp)
+	switch {
+	case c != nil:
+		b := beginning{at: c.next, origin: graphmill.OriginGroup, sure: true, cursor: c}
+		if known == nil || known.Index == 0 || known.Compare(c.next) < 0 {
+			return b, nil
+		}
+		first, some, err := l.firstFrom(ctx, c.next)
+		if some && first.id.SameEntry(*known) { // half of the entry that comes is done
+			b.at = *known
+		}
+		return b, err
+	case known != nil:
+		return beginning{at: *known, origin: graphmill.OriginCatalog, sure: true}, nil
+	case !told && !s.cfg.Start.Earliest:
+		return beginning{origin: graphmill.OriginStartFrom}, nil
+	}
+	at, err := l.startOf(ctx, s.cfg.Start)
+	return beginning{at: at, origin: graphmill.OriginStartFrom, sure: true}, err
+}
+
+// cursor asks the admin interface; told is false where there is none, or it does not
+// answer. Nil and told: the subscription does not exist.
+func (s *subscription) cursor(ctx context.Context, tp graphmill.TopicPartition) (c *cursor, told bool) {
+	if s.admin == nil {
+		return nil, false
+	}
+	c, err := s.admin.cursor(ctx, tp, s.cfg.Subscription)
+	if err == nil {
+		return c, true
+	}
+	if s.admin.fault("", err).Code == codeTopicAbsent { // of a partition to which nobody has come yet
+		return nil, true
+	}
+	s.cfg.Logger.Warn("the admin interface does not tell where the subscription is", "partition", tp.String(), "error", err)
+	return nil, false
+}
+
+// members are the consumers that are connected, of all partitions, as far as the
+// admin interface tells.
+func (s *subscription) members(ctx context.Context) []graphmill.GroupMember {
+	members := make([][]graphmill.GroupMember, len(s.partitions))
+	_ = s.each(ctx, s.partitions, func(ctx context.Context, i int, tp graphmill.TopicPartition) error {
+		if c, _ := s.cursor(ctx, tp); c != nil {
+			members[i] = c.consumers
+		}
+		return nil
+	})
+	return distinct(members)
+}
+
+// distinct returns each member once, sorted. A member is connected to several
+// partitions.
+func distinct(members [][]graphmill.GroupMember) []graphmill.GroupMember {
+	all := slices.Concat(members...)
+	slices.SortFunc(all, func(a, b graphmill.GroupMember) int {
+		return cmp.Or(strings.Compare(a.ClientID, b.ClientID), strings.Compare(a.Host, b.Host))
+	})
+	if all = slices.Compact(all); all == nil {
+		all = []graphmill.GroupMember{}
+	}
+	return all
+}
