@@ -34,7 +34,10 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		stopReal()
+		os.Exit(code)
+	}))
 }
 
 // server is a Pulsar, in the process or a real one.

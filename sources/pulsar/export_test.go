@@ -10,15 +10,20 @@ import (
 func Crash(s *Source) {
 	s.mu.Lock()
 	s.closed = true
-	cl := s.cl
 	s.mu.Unlock()
-	// The client has no way to drop its connections but by closing its consumers.
-	field := reflect.ValueOf(cl).Elem().FieldByName("cnxPool")
+	Cut(s)
+	s.end()
+	s.workers.Wait()
+	s.cl.Close()
+	s.web.CloseIdleConnections()
+}
+
+// Cut cuts the connections of a source. It connects again by itself.
+func Cut(s *Source) {
+	// The client drops connections only after it has closed its consumers.
+	field := reflect.ValueOf(s.cl).Elem().FieldByName("cnxPool")
 	pool := reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem()
 	for _, conn := range pool.MethodByName("GetConnections").Call(nil)[0].Seq2() {
 		conn.Elem().MethodByName("Close").Call(nil)
 	}
-	s.end()
-	s.workers.Wait()
-	cl.Close()
 }

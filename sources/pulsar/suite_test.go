@@ -20,11 +20,19 @@ func (f fake) stop(*testing.T) { f.Stop() }
 
 func (f fake) start(t *testing.T) { require.NoError(t, f.Listen()) }
 
+// startServer starts a Pulsar in the process, or returns the real one under the
+// build tag e2e.
+func startServer(t *testing.T) server {
+	if startReal != nil {
+		return startReal(t)
+	}
+	return startFake(t, pulsarserver.Options{NoAutoCreate: true})
+}
+
 func TestSuite(t *testing.T) {
 	sourcetest.Suite{
-		Open: func(t *testing.T) sourcetest.Broker {
-			return brokerOf(t, startFake(t, pulsarserver.Options{NoAutoCreate: true}))
-		},
+		Open:      func(t *testing.T) sourcetest.Broker { return brokerOf(t, startServer(t)) },
+		Shared:    startReal != nil,
 		Abilities: abilities,
 	}.Run(t)
 }
