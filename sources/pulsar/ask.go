@@ -183,7 +183,7 @@ func (a *asker) talk(ctx context.Context, c command) (command, error) {
 				return command{}, &notPulsar{}
 			}
 			return command{}, &answer{Code: reply.Error.Error, Message: reply.Error.Message}
-		case "CONNECTED", "SUCCESS", "PARTITIONED_METADATA_RESPONSE", "LOOKUP_RESPONSE", "GET_TOPICS_OF_NAMESPACE_RESPONSE":
+		case "CONNECTED", "SUCCESS", "PARTITIONED_METADATA_RESPONSE", "LOOKUP_RESPONSE", "GET_TOPICS_OF_NAMESPACE_RESPONSE", "GET_LAST_MESSAGE_ID_RESPONSE":
 			return reply, nil
 		} // else it is about the consumer: who is active, its messages, the end of the topic
 		if err != nil {
@@ -302,7 +302,7 @@ func (a *asker) readable(ctx context.Context, topic string) error {
 	if err != nil {
 		return err
 	}
-	_, err = at.subscribe(ctx, topic, a.cfg.Subscription+"-graphmill-probe", false)
+	_, err = at.subscribe(ctx, subscribeCommand{Topic: topic, Subscription: a.cfg.Subscription + "-graphmill-probe"})
 	if told := (*answer)(nil); errors.As(err, &told) && told.Code == "ConsumerBusy" { // somebody else looks
 		return nil
 	}
@@ -310,13 +310,12 @@ func (a *asker) readable(ctx context.Context, topic string) error {
 }
 
 // subscribe makes an Exclusive consumer, which gets no messages, as it asks for none,
-// and returns its number. The topic is not made where it is absent. What is not
-// durable ends with the connection.
-func (a *asker) subscribe(ctx context.Context, topic, subscription string, durable bool) (uint64, error) {
+// and returns its number. The topic is not made where it is absent, unless that is
+// asked for. What is not durable ends with the connection.
+func (a *asker) subscribe(ctx context.Context, c subscribeCommand) (consumer uint64, err error) {
 	id := a.request()
-	_, err := a.talk(ctx, command{Type: "SUBSCRIBE", Subscribe: &subscribeCommand{
-		Topic: topic, Subscription: subscription, SubType: "Exclusive", ConsumerID: id, RequestID: id, Durable: durable,
-	}})
+	c.SubType, c.ConsumerID, c.RequestID = "Exclusive", id, id
+	_, err = a.talk(ctx, command{Type: "SUBSCRIBE", Subscribe: &c})
 	return id, err
 }
 

@@ -2,6 +2,7 @@ package pulsar
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"time"
 
@@ -10,32 +11,102 @@ import (
 	"github.com/graphmill/graphmill"
 )
 
-// A looker asks a broker what a partition holds, by readers: consumers of
-// subscriptions of their own, which are not durable and gone once they are closed.
+// A looker asks a broker what a partition holds, through subscriptions of its own,
+// which are not durable and gone when it is done. It is for one goroutine.
 type looker struct {
-	cl pulsar.Client
+	a  *asker
+	cl pulsar.Client // for what has to be read
 	tp graphmill.TopicPartition
 }
 
 // last returns the id of the last message; some is false where there is none.
-func (l looker) last() (id graphmill.MessageID, some bool, err error) {
-	r, err := l.open(pulsar.ReaderOptions{StartMessageID: pulsar.LatestMessageID()})
+func (l looker) last(ctx context.Context) (id graphmill.MessageID, some bool, err error) {
+	at, err := l.a.owner(ctx, partitionName(l.tp))
+	if err != nil {
+		return id, false, fmt.Errorf("find the broker of %s: %w", l.tp, err)
+	}
+	consumer, err := l.subscribe(ctx, at, lookName())
 	if err != nil {
 		return id, false, err
 	}
-	defer r.Close()
-	return l.lastOf(r)
-}
-
-func (l looker) lastOf(r pulsar.Reader) (id graphmill.MessageID, some bool, err error) {
-	last, err := r.GetLastMessageID()
+	defer at.closeConsumer(ctx, consumer)
+	is, err := at.lastMessage(ctx, consumer)
 	if err != nil {
 		return id, false, fmt.Errorf("ask for the last message of %s: %w", l.tp, err)
 	}
-	if last.EntryID() < 0 {
-		return id, false, nil
+	return is.Last.place(), is.Last.isEntry(), nil
+}
+
+// since returns the position behind all that was published before t, and whether
+// anything is there.
+func (l looker) since(ctx context.Context, t time.Time) (id graphmill.MessageID, some bool, err error) {
+	at, err := l.a.owner(ctx, partitionName(l.tp))
+	if err != nil {
+		return id, false, fmt.Errorf("find the broker of %s: %w", l.tp, err)
 	}
-	return idOf(last), true, nil
+	name := lookName()
+	consumer, err := l.subscribe(ctx, at, name)
+	if err != nil {
+		return id, false, err
+	}
+	if err := at.seek(ctx, seekCommand{ConsumerID: consumer, Published: uint64(max(1, t.UnixMilli()))}); err != nil {
+		at.closeConsumer(ctx, consumer)
+		return id, false, fmt.Errorf("look for %v in %s: %w", t, l.tp, err)
+	}
+	// The broker has closed the consumer, and kept the cursor.
+	if consumer, err = l.subscribe(ctx, at, name); err != nil {
+		return id, false, err
+	}
+	defer at.closeConsumer(ctx, consumer)
+	is, err := at.lastMessage(ctx, consumer)
+	if err != nil {
+		return id, false, fmt.Errorf("look for %v in %s: %w", t, l.tp, err)
+	}
+	id = behind(is.MarkDelete.place())
+	return id, is.Last.isEntry() && id.Compare(entryOf(is.Last.place())) <= 0, nil
+}
+
+// lookName is a name for a subscription of a looker.
+func lookName() string { return "graphmill-look-" + rand.Text() }
+
+// subscribe makes a consumer of a subscription that is not durable, and new unless
+// it has had the name before. A partition of a topic that there is may be made by it.
+func (l looker) subscribe(ctx context.Context, at *asker, name string) (consumer uint64, err error) {
+	consumer, err = at.subscribe(ctx, subscribeCommand{
+		Topic: partitionName(l.tp), Subscription: name, InitialPosition: initialEarliest, ForceTopicCreation: l.tp.Partition >= 0,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("look into %s: %w", l.tp, err)
+	}
+	return consumer, nil
+}
+
+// lastMessage asks for the last message of a consumer's topic, and for its cursor.
+func (a *asker) lastMessage(ctx context.Context, consumer uint64) (*lastMessageAnswer, error) {
+	reply, err := a.talk(ctx, command{Type: "GET_LAST_MESSAGE_ID", LastMessageID: &consumerCommand{consumer, a.request()}})
+	if err == nil && reply.LastMessageIDIs == nil {
+		err = &notPulsar{}
+	}
+	return reply.LastMessageIDIs, err
+}
+
+// seek moves the cursor of a consumer, whom the broker closes.
+func (a *asker) seek(ctx context.Context, c seekCommand) error {
+	c.RequestID = a.request()
+	_, err := a.talk(ctx, command{Type: "SEEK", Seek: &c})
+	return err
+}
+
+// closeConsumer ends a consumer. Where that fails it ends with the connection.
+func (a *asker) closeConsumer(ctx context.Context, consumer uint64) {
+	_, _ = a.talk(ctx, command{Type: "CLOSE_CONSUMER", CloseConsumer: &consumerCommand{consumer, a.request()}})
+}
+
+// isEntry tells a place from one before the first entry.
+func (id placeID) isEntry() bool { return int64(id.Entry) >= 0 }
+
+func (id placeID) place() graphmill.MessageID {
+	return graphmill.MessageID{Ledger: int64(id.Ledger), Entry: int64(id.Entry), Index: max(0, id.Index)}
 }
 
 // span is an entry of a partition.
@@ -47,39 +118,15 @@ type span struct {
 // firstFrom returns the first entry at or behind that of id, with the zero value
 // the first there is; some is false where there is none.
 func (l looker) firstFrom(ctx context.Context, id graphmill.MessageID) (first span, some bool, err error) {
+	last, some, err := l.last(ctx)
+	if err != nil || !some || last.Compare(entryOf(id)) < 0 {
+		return first, false, err
+	}
 	r, err := l.open(beginAt(l.tp, id))
 	if err != nil {
 		return first, false, err
 	}
 	defer r.Close()
-	last, some, err := l.lastOf(r)
-	if err != nil || !some || last.Compare(entryOf(id)) < 0 {
-		return first, false, err
-	}
-	first, err = l.next(ctx, r)
-	return first, err == nil, err
-}
-
-// since returns the first entry that was published at t or later.
-func (l looker) since(ctx context.Context, t time.Time) (first span, some bool, err error) {
-	r, err := l.open(beginAt(l.tp, graphmill.MessageID{}))
-	if err != nil {
-		return first, false, err
-	}
-	defer r.Close()
-	if err := r.SeekByTime(t); err != nil {
-		return first, false, fmt.Errorf("look for %v in %s: %w", t, l.tp, err)
-	}
-	// HasNext is false where the broker does not answer, too: an answer in between
-	// tells that it does.
-	if !r.HasNext() {
-		if _, _, err := l.lastOf(r); err != nil {
-			return first, false, err
-		}
-		if !r.HasNext() {
-			return first, false, nil
-		}
-	}
 	first, err = l.next(ctx, r)
 	return first, err == nil, err
 }
@@ -111,22 +158,24 @@ func (l looker) open(options pulsar.ReaderOptions) (pulsar.Reader, error) {
 // never held anything is its beginning, the zero value.
 func (l looker) startOf(ctx context.Context, start graphmill.Start) (graphmill.MessageID, error) {
 	// Before the search, so that a message that comes meanwhile lies behind it.
-	last, some, err := l.last()
+	last, some, err := l.last(ctx)
 	if err != nil || !some {
 		return graphmill.MessageID{}, err
 	}
-	end := behind(last)
-	var first span
+	from := behind(last)
 	switch {
 	case start.Earliest:
-		first, some, err = l.firstFrom(ctx, graphmill.MessageID{})
+		from = graphmill.MessageID{}
 	case !start.Time.IsZero():
-		first, some, err = l.since(ctx, start.Time)
+		if from, some, err = l.since(ctx, start.Time); err != nil || !some {
+			return behind(last), err
+		}
 	default:
-		return end, nil
+		return from, nil
 	}
+	first, some, err := l.firstFrom(ctx, from)
 	if err != nil || !some {
-		return end, err
+		return behind(last), err
 	}
 	return first.id, nil
 }

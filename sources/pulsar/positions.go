@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
@@ -44,8 +45,8 @@ func Offsets(ctx context.Context, cfg Config) (graphmill.OffsetsInfo, error) {
 	err := withPositions(ctx, cfg, func(ctx context.Context, s *subscription) error {
 		info.Partitions = make([]graphmill.PartitionOffsets, len(s.partitions))
 		members := make([][]graphmill.GroupMember, len(s.partitions))
-		err := s.each(ctx, s.partitions, func(ctx context.Context, i int, tp graphmill.TopicPartition) (err error) {
-			info.Partitions[i], members[i], err = s.offsets(ctx, tp)
+		err := s.each(ctx, s.partitions, func(ctx context.Context, i int, l looker) (err error) {
+			info.Partitions[i], members[i], err = s.offsets(ctx, l)
 			return err
 		})
 		info.Members = distinct(members)
@@ -88,9 +89,9 @@ func SetOffsets(ctx context.Context, cfg Config, to graphmill.OffsetTarget, only
 		}
 		// Before anything is moved, so that a target that cannot be moves nothing.
 		set = make([]graphmill.Position, len(partitions))
-		if err := s.each(ctx, partitions, func(ctx context.Context, i int, tp graphmill.TopicPartition) error {
-			id, err := s.resolve(ctx, tp, to)
-			set[i] = graphmill.Position{TopicPartition: tp, Offset: -1, MessageID: id}
+		if err := s.each(ctx, partitions, func(ctx context.Context, i int, l looker) error {
+			id, err := l.resolve(ctx, to)
+			set[i] = graphmill.Position{TopicPartition: l.tp, Offset: -1, MessageID: id}
 			return err
 		}); err != nil {
 			return err
@@ -113,15 +114,25 @@ type subscription struct {
 }
 
 // each calls do for all partitions, some side by side, and returns the first error.
-func (s *subscription) each(ctx context.Context, tps []graphmill.TopicPartition, do func(ctx context.Context, i int, tp graphmill.TopicPartition) error) error {
+func (s *subscription) each(ctx context.Context, tps []graphmill.TopicPartition, do func(ctx context.Context, i int, l looker) error) error {
+	var next atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(lookersAtOnce)
-	for i, tp := range tps {
+	for range min(lookersAtOnce, len(tps)) {
 		g.Go(func() error {
-			if err := ctx.Err(); err != nil {
+			a, err := s.cfg.ask(ctx, s.links)
+			if err != nil {
 				return err
 			}
-			return do(ctx, i, tp)
+			defer a.close()
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(tps) {
+					return nil
+				}
+				if err := do(ctx, i, looker{a, s.cl, tps[i]}); err != nil {
+					return err
+				}
+			}
 		})
 	}
 	return g.Wait()
@@ -162,18 +173,17 @@ func (c *Config) reads() string {
 }
 
 // resolve returns the position that a target means in a partition.
-func (s *subscription) resolve(ctx context.Context, tp graphmill.TopicPartition, to graphmill.OffsetTarget) (graphmill.MessageID, error) {
-	l := looker{s.cl, tp}
+func (l looker) resolve(ctx context.Context, to graphmill.OffsetTarget) (graphmill.MessageID, error) {
 	if to.MessageID == nil {
 		return l.startOf(ctx, to.Start)
 	}
 	id := *to.MessageID
-	last, some, err := l.last()
+	last, some, err := l.last(ctx)
 	if err != nil {
 		return id, err
 	}
 	if !some {
-		return id, graphmill.Invalid("set", "%s holds no messages, so there is no %s", tp, id)
+		return id, graphmill.Invalid("set", "%s holds no messages, so there is no %s", l.tp, id)
 	}
 	if id == behind(last) {
 		return id, nil
@@ -185,7 +195,7 @@ func (s *subscription) resolve(ctx context.Context, tp graphmill.TopicPartition,
 	case some && there.id.SameEntry(id) && id.Index < there.messages:
 		return id, nil
 	case some && there.id.SameEntry(id):
-		return id, graphmill.Invalid("set", "entry %d:%d of %s holds the indexes 0 to %d, %d is not among them", id.Ledger, id.Entry, tp, there.messages-1, id.Index)
+		return id, graphmill.Invalid("set", "entry %d:%d of %s holds the indexes 0 to %d, %d is not among them", id.Ledger, id.Entry, l.tp, there.messages-1, id.Index)
 	}
 	if id.Index == 0 && id.Entry > 0 { // it may be behind the last entry of a ledger that others follow
 		before := graphmill.MessageID{Ledger: id.Ledger, Entry: id.Entry - 1}
@@ -194,12 +204,12 @@ func (s *subscription) resolve(ctx context.Context, tp graphmill.TopicPartition,
 			return id, err
 		}
 	}
-	return id, s.noSuchMessage(ctx, l, id, last)
+	return id, l.noSuchMessage(ctx, id, last)
 }
 
 // noSuchMessage is the error about a message id that does not exist, with the range
 // of those that do.
-func (s *subscription) noSuchMessage(ctx context.Context, l looker, id, last graphmill.MessageID) error {
+func (l looker) noSuchMessage(ctx context.Context, id, last graphmill.MessageID) error {
 	first, some, err := l.firstFrom(ctx, graphmill.MessageID{})
 	if err != nil {
 		return err
@@ -215,56 +225,48 @@ func (s *subscription) noSuchMessage(ctx context.Context, l looker, id, last gra
 // move holds all partitions of the positions as their only consumer, and moves the
 // cursors then.
 func (s *subscription) move(ctx context.Context, to []graphmill.Position) error {
-	consumers := make([]pulsar.Consumer, len(to))
+	a, err := s.cfg.ask(ctx, s.links)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	held := make([]hold, 0, len(to))
 	defer func() {
-		for _, c := range consumers {
-			if c != nil {
-				c.Close()
-			}
+		for _, h := range held { // a consumer whose cursor has moved is closed
+			h.at.closeConsumer(context.WithoutCancel(ctx), h.consumer)
 		}
 	}()
-	tps := make([]graphmill.TopicPartition, len(to))
-	for i := range to {
-		tps[i] = to[i].TopicPartition
-	}
-	if err := s.each(ctx, tps, func(_ context.Context, i int, tp graphmill.TopicPartition) (err error) {
-		consumers[i], err = s.hold(tp)
-		return err
-	}); err != nil {
-		if f := s.links.fault("hold the subscription", err); f.Code == codeBusy || f.Code == codeOtherType {
+	for _, p := range to {
+		h, err := a.take(ctx, partitionName(p.TopicPartition))
+		if busy := (*graphmill.Error)(nil); errors.As(err, &busy) {
 			return s.active(ctx)
 		}
-		return err
-	}
-	return s.each(ctx, tps, func(_ context.Context, i int, tp graphmill.TopicPartition) error {
-		if err := consumers[i].Seek(seekID(to[i].MessageID)); err != nil {
-			return fmt.Errorf("move the subscription %q of %s: %w", s.cfg.Subscription, tp, err)
+		if err != nil {
+			return err
 		}
-		return nil
-	})
-}
-
-// hold subscribes to a partition so that nobody else can. A subscription that does
-// not exist begins too early, rather than too late, where it is not moved after all.
-func (s *subscription) hold(tp graphmill.TopicPartition) (pulsar.Consumer, error) {
-	c, err := s.cl.Subscribe(pulsar.ConsumerOptions{
-		Topic: partitionName(tp), SubscriptionName: s.cfg.Subscription, Type: pulsar.Exclusive,
-		SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest, ReceiverQueueSize: 1,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("subscribe to %s as its only consumer: %w", tp, err)
+		if h.at == nil {
+			return waits(codeTopicAbsent, p.TopicPartition.String()+" does not exist any more", "", nil)
+		}
+		held = append(held, h)
 	}
-	return c, nil
+	for _, p := range to {
+		h := held[0]
+		held = held[1:]
+		if err := h.at.seek(ctx, seekCommand{ConsumerID: h.consumer, MessageID: seekID(p.MessageID)}); err != nil {
+			return fmt.Errorf("move the subscription %q of %s: %w", s.cfg.Subscription, p.TopicPartition, err)
+		}
+	}
+	return nil
 }
 
-// seekID is a position as the broker takes it: it goes to the entry itself, where
-// that is gone to the first one behind it. (What the client makes of an id, the
-// place behind it, is of no matter to one that is closed then.)
-func seekID(id graphmill.MessageID) pulsar.MessageID {
+// seekID is a position as the broker takes it, which goes to the entry itself, where
+// that is gone to the first one behind it. The beginning of a partition is the
+// protocol's earliest, -1:-1.
+func seekID(id graphmill.MessageID) *placeID {
 	if id == (graphmill.MessageID{}) {
-		return pulsar.NewMessageID(-1, -1, -1, 0) // the protocol's earliest; the client refuses its own
+		id.Ledger, id.Entry = -1, -1
 	}
-	return pulsar.NewMessageID(id.Ledger, id.Entry, -1, 0)
+	return &placeID{Ledger: uint64(id.Ledger), Entry: uint64(id.Entry), Index: -1}
 }
 
 // active is the refusal to move a subscription that is in use, with the consumers
@@ -345,10 +347,9 @@ func (c Config) impatient() Config {
 }
 
 // offsets tells where START would begin in one partition, and who is connected.
-func (s *subscription) offsets(ctx context.Context, tp graphmill.TopicPartition) (graphmill.PartitionOffsets, []graphmill.GroupMember, error) {
-	out := graphmill.PartitionOffsets{TopicPartition: tp, Offset: -1, First: -1, End: -1, Lag: -1, LagFrom: graphmill.LagFromClient}
-	l := looker{s.cl, tp}
-	last, some, err := l.last()
+func (s *subscription) offsets(ctx context.Context, l looker) (graphmill.PartitionOffsets, []graphmill.GroupMember, error) {
+	out := graphmill.PartitionOffsets{TopicPartition: l.tp, Offset: -1, First: -1, End: -1, Lag: -1, LagFrom: graphmill.LagFromClient}
+	last, some, err := l.last(ctx)
 	if err != nil {
 		return out, nil, err
 	}
@@ -427,13 +428,12 @@ func (s *subscription) cursor(ctx context.Context, tp graphmill.TopicPartition) 
 // members are the consumers that are connected, of all partitions, as far as the
 // admin interface tells.
 func (s *subscription) members(ctx context.Context) []graphmill.GroupMember {
-	members := make([][]graphmill.GroupMember, len(s.partitions))
-	_ = s.each(ctx, s.partitions, func(ctx context.Context, i int, tp graphmill.TopicPartition) error {
+	var members [][]graphmill.GroupMember
+	for _, tp := range s.partitions {
 		if c, _ := s.cursor(ctx, tp); c != nil {
-			members[i] = c.consumers
+			members = append(members, c.consumers)
 		}
-		return nil
-	})
+	}
 	return distinct(members)
 }
 

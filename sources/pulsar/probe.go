@@ -220,7 +220,8 @@ func (a *asker) take(ctx context.Context, name string) (hold, error) {
 	at, err := a.owner(ctx, name)
 	var consumer uint64
 	if err == nil {
-		consumer, err = at.subscribe(ctx, name, a.cfg.Subscription, true)
+		// One that does not exist begins too early, rather than too late.
+		consumer, err = at.subscribe(ctx, subscribeCommand{Topic: name, Subscription: a.cfg.Subscription, Durable: true, InitialPosition: initialEarliest})
 	}
 	if err == nil {
 		return hold{name, at, consumer}, nil

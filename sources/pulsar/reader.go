@@ -140,8 +140,8 @@ func (r *Reader) begin(ctx context.Context) error {
 	}
 	return r.look.untilDone(ctx, "find where to begin", func(ctx context.Context, s *subscription) error {
 		starts := make([]graphmill.MessageID, len(s.partitions))
-		if err := s.each(ctx, s.partitions, func(ctx context.Context, i int, tp graphmill.TopicPartition) (err error) {
-			starts[i], err = r.startOf(ctx, s, tp)
+		if err := s.each(ctx, s.partitions, func(ctx context.Context, i int, l looker) (err error) {
+			starts[i], err = r.startOf(ctx, s, l)
 			return err
 		}); err != nil {
 			return err
@@ -154,8 +154,7 @@ func (r *Reader) begin(ctx context.Context) error {
 	})
 }
 
-func (r *Reader) startOf(ctx context.Context, s *subscription, tp graphmill.TopicPartition) (graphmill.MessageID, error) {
-	l := looker{s.cl, tp}
+func (r *Reader) startOf(ctx context.Context, s *subscription, l looker) (graphmill.MessageID, error) {
 	if !r.committed {
 		return l.startOf(ctx, r.cfg.Start)
 	}
@@ -200,7 +199,7 @@ func (p *pump) run() {
 // read reads by one reader until something is missing or the Reader is closed.
 func (p *pump) read() error {
 	p.entry, p.at = nil, p.next
-	l := looker{p.r.look.cl, p.tp}
+	l := looker{cl: p.r.look.cl, tp: p.tp}
 	options := beginAt(p.tp, p.next)
 	options.ReceiverQueueSize = p.queue
 	in, err := l.open(options)

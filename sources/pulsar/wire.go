@@ -32,6 +32,10 @@ type command struct {
 	TopicsOfNamespaceAre *topicsAnswer      `json:"getTopicsOfNamespaceResponse,omitempty"`
 	Subscribe            *subscribeCommand  `json:"subscribe,omitempty"`
 	Unsubscribe          *consumerCommand   `json:"unsubscribe,omitempty"`
+	CloseConsumer        *consumerCommand   `json:"close_consumer,omitempty"`
+	Seek                 *seekCommand       `json:"seek,omitempty"`
+	LastMessageID        *consumerCommand   `json:"getLastMessageId,omitempty"`
+	LastMessageIDIs      *lastMessageAnswer `json:"getLastMessageIdResponse,omitempty"`
 	Pong                 *struct{}          `json:"pong,omitempty"`
 }
 
@@ -113,11 +117,33 @@ type subscribeCommand struct {
 	RequestID          uint64 `json:"request_id"`
 	Durable            bool   `json:"durable"`
 	ForceTopicCreation bool   `json:"force_topic_creation"`
+	InitialPosition    string `json:"initialPosition,omitempty"` // of a subscription that does not exist; empty: Latest
 }
 
+const initialEarliest = "Earliest" // an InitialPosition
+
 type consumerCommand struct {
-	ConsumerID uint64 `json:"consumer_id"`
-	RequestID  uint64 `json:"request_id"`
+	ConsumerID uint64 `json:"consumer_id,string"`
+	RequestID  uint64 `json:"request_id,string"`
+}
+
+type seekCommand struct {
+	ConsumerID uint64   `json:"consumer_id"`
+	RequestID  uint64   `json:"request_id"`
+	MessageID  *placeID `json:"message_id,omitempty"`
+	Published  uint64   `json:"message_publish_time,omitempty"` // ms since 1970, in place of the id
+}
+
+// placeID is a place in a partition. -1, before all that there is, wraps around.
+type placeID struct {
+	Ledger uint64 `json:"ledgerId,string"`
+	Entry  uint64 `json:"entryId,string"`
+	Index  int32  `json:"batch_index,omitempty"` // -1: the message is its whole entry
+}
+
+type lastMessageAnswer struct {
+	Last       placeID `json:"last_message_id"`
+	MarkDelete placeID `json:"consumer_mark_delete_position"` // what the consumer's cursor is behind
 }
 
 // commandType is the protocol's BaseCommand, which the client library registers.
