@@ -89,7 +89,7 @@ func (s *Server) serveAdmin(w http.ResponseWriter, r *http.Request, do func(requ
 	}
 	role, ok := s.roleOf(bearer(r))
 	if !ok {
-		writeAdmin(w, nil, refuse(http.StatusUnauthorized, "HTTP 401 Unauthorized"))
+		http.Error(w, "Authentication required", http.StatusUnauthorized) // not as JSON
 		return
 	}
 	req := request{Request: r}

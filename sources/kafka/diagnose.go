@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -65,7 +64,7 @@ func Diagnose(ctx context.Context, address string, client ClientSettings) Broker
 		facts.Login = true
 	case greeting.answered.Load():
 		facts.Fault = links.fault("ask the broker for the cluster", err)
-	case client.security.tls == nil && offersTLS(ctx, address):
+	case client.security.tls == nil && tlsfault.Offered(ctx, address):
 		facts.TLS = true
 	default:
 		facts.Fault = notAnswered(ctx, address, links, links.fault("ask the broker for the cluster", err))
@@ -142,17 +141,4 @@ func (f *BrokerFacts) askCluster(ctx context.Context, broker *kgo.Broker) error 
 func closedOrRefused(err error) bool {
 	var eof *kgo.ErrFirstReadEOF
 	return isRefusal(err) || errors.As(err, &eof) || tlsfault.HasEnded(err)
-}
-
-// offersTLS tells whether a handshake gets an answer of TLS, whoever vouches for
-// the certificate: nothing is sent over the connection.
-func offersTLS(ctx context.Context, address string) bool {
-	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
-	conn, err := dialer.DialContext(ctx, "tcp", address)
-	if err == nil {
-		_ = conn.Close()
-		return true
-	}
-	var op *net.OpError // an alert, of a server that wants a certificate of ours, or another version
-	return errors.As(err, &op) && op.Op == "remote error"
 }

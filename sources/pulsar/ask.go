@@ -195,7 +195,7 @@ func (a *asker) talk(ctx context.Context, c command) (command, error) {
 // ended returns the context's error where that is why the connection has.
 func (a *asker) ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("the broker does not answer: %w", ctx.Err())
+		return fmt.Errorf("%w: %w", errSilent, ctx.Err())
 	}
 	return err
 }
@@ -303,7 +303,7 @@ func (a *asker) readable(ctx context.Context, topic string) error {
 		return err
 	}
 	_, err = at.subscribe(ctx, subscribeCommand{Topic: topic, Subscription: a.cfg.Subscription + "-graphmill-probe"})
-	if told := (*answer)(nil); errors.As(err, &told) && told.Code == "ConsumerBusy" { // somebody else looks
+	if told := (*answer)(nil); errors.As(err, &told) && a.links.answer("", told).Code == codeBusy { // somebody else looks
 		return nil
 	}
 	return err

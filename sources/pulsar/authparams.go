@@ -12,7 +12,7 @@ import (
 
 // takeParams puts what authParams or authParamMap say where the settings of the
 // same names are put.
-func (r *rawSecurity) takeParams(given given) error {
+func (r *rawSecurity) takeParams(named method, given given) error {
 	name, text := "authParams", r.params.Reveal()
 	switch {
 	case given.Has("authParams") && given.Has("authParamMap"):
@@ -22,7 +22,7 @@ func (r *rawSecurity) takeParams(given given) error {
 	case !given.Has("authParams"):
 		return nil
 	}
-	params, err := parseAuthParams(text, plugins[strings.ToLower(r.plugin)] == methodToken || r.plugin == "")
+	params, err := parseAuthParams(text, named == methodToken || named == "")
 	if err != nil {
 		return graphmill.Invalid(given.Field(name), "the value of %s cannot be used: %v", name, err)
 	}

@@ -1,6 +1,7 @@
 package pulsar
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -83,7 +84,11 @@ type security struct {
 // connection unsafe.
 func (s *ClientSettings) secure(given given, vault setting.Vault) (notes []string, err error) {
 	raw := &s.raw
-	if err := raw.takeParams(given); err != nil {
+	named, err := raw.named(given)
+	if err != nil {
+		return nil, err
+	}
+	if err := raw.takeParams(named, given); err != nil {
 		return nil, err
 	}
 	sec := &s.security
@@ -95,7 +100,7 @@ func (s *ClientSettings) secure(given given, vault setting.Vault) (notes []strin
 	if sec.certificate, err = raw.clientCertificate(given, vault); err != nil {
 		return nil, err
 	}
-	if err := sec.identify(raw, given, vault); err != nil {
+	if err := sec.identify(cmp.Or(named, sec.seen(raw)), raw, given, vault); err != nil {
 		return nil, err
 	}
 	if raw.unverified {
@@ -105,21 +110,23 @@ func (s *ClientSettings) secure(given given, vault setting.Vault) (notes []strin
 	return notes, nil
 }
 
-// identify makes the login.
-func (s *security) identify(raw *rawSecurity, given given, vault setting.Vault) error {
+// named is the login that authPlugin names; empty: it names none.
+func (r *rawSecurity) named(given given) (method, error) {
 	field := given.Field("authPlugin")
 	const known = "token, tls, basic, oauth2 and none are"
-	name := strings.ToLower(strings.TrimSpace(raw.plugin))
+	name := strings.ToLower(strings.TrimSpace(r.plugin))
 	m, ok := plugins[name]
 	switch {
-	case name == "":
-		m = s.seen(raw)
-	case ok:
+	case ok || name == "":
+		return m, nil
 	case slices.ContainsFunc(unavailable, func(u string) bool { return strings.Contains(name, u) }):
-		return graphmill.Invalid(field, "the login that authPlugin names is not available; %s", known)
-	default:
-		return graphmill.Invalid(field, "the value of authPlugin cannot be used: it is no login that is known here; %s", known)
+		return "", graphmill.Invalid(field, "the login that authPlugin names is not available; %s", known)
 	}
+	return "", graphmill.Invalid(field, "the value of authPlugin cannot be used: it is no login that is known here; %s", known)
+}
+
+// identify makes the login.
+func (s *security) identify(m method, raw *rawSecurity, given given, vault setting.Vault) error {
 	for _, other := range []struct {
 		of    method
 		name  string
@@ -150,7 +157,7 @@ func (s *security) identify(raw *rawSecurity, given given, vault setting.Vault) 
 		s.user, s.userHidden, s.secret = raw.user, raw.userHidden, raw.password
 	case methodTLS:
 		if s.certificate == nil {
-			return graphmill.Invalid(field, "the login tls needs a certificate and its key: tlsCertificateFilePath and tlsKeyFilePath, or tlsCertificate and tlsPrivateKey")
+			return graphmill.Invalid(given.Field("authPlugin"), "the login tls needs a certificate and its key: tlsCertificateFilePath and tlsKeyFilePath, or tlsCertificate and tlsPrivateKey")
 		}
 	case methodOAuth2:
 		var err error

@@ -197,7 +197,10 @@ func (*notPulsar) Error() string { return "what answers does not speak Pulsar's 
 // payload, is passed over.
 func readCommand(r io.Reader) (command, error) {
 	var sizes [8]byte
-	if _, err := io.ReadFull(r, sizes[:]); err != nil {
+	if n, err := io.ReadFull(r, sizes[:]); err != nil {
+		if n > 0 && err == io.ErrUnexpectedEOF { // an alert of TLS is shorter than that
+			err = &notPulsar{sizes}
+		}
 		return command{}, err
 	}
 	total, size := binary.BigEndian.Uint32(sizes[:4]), binary.BigEndian.Uint32(sizes[4:])

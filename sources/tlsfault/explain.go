@@ -3,6 +3,7 @@
 package tlsfault
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -114,4 +115,17 @@ var (
 // own for those that it was sent, which only its text tells.
 func isAlert(err error, of []tls.AlertError) bool {
 	return slices.ContainsFunc(of, func(a tls.AlertError) bool { return err.Error() == a.Error() })
+}
+
+// Offered tells whether a handshake gets an answer of TLS, whoever vouches for
+// the certificate: nothing is sent over the connection.
+func Offered(ctx context.Context, address string) bool {
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err == nil {
+		_ = conn.Close()
+		return true
+	}
+	var op *net.OpError // an alert, of a server that wants a certificate of ours, or another version
+	return errors.As(err, &op) && op.Op == "remote error"
 }
