@@ -3,209 +3,15 @@ package pulsar_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	client "github.com/apache/pulsar-client-go/pulsar"
-	"github.com/apache/pulsar-client-go/pulsar/log"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphmill/graphmill"
-	"github.com/graphmill/graphmill/integration/pulsarserver"
 	"github.com/graphmill/graphmill/sources/pulsar"
 )
-
-// outside is a Pulsar, in the process or a real one, that is asked from outside of
-// subscriptions.
-type outside struct {
-	url, admin string
-	create     func(t *testing.T, topic string, partitions int)
-	cl         client.Client
-}
-
-func newOutside(t *testing.T, o outside) outside {
-	cl, err := client.NewClient(client.ClientOptions{
-		URL: o.url, Logger: log.NewLoggerWithSlog(slog.New(slog.DiscardHandler)), MetricsRegisterer: prometheus.NewRegistry(),
-	})
-	require.NoError(t, err)
-	t.Cleanup(cl.Close)
-	o.cl = cl
-	return o
-}
-
-// fromOutside are the tests that a Pulsar of either kind has to pass.
-var fromOutside = map[string]func(t *testing.T, o outside){
-	"a reader reads all partitions of topics and patterns": readsEverything,
-	"a reader begins where it is told":                     readerBegins,
-	"positions go where they are set":                      setsPositions,
-	"positions within entries and at their borders":        setsPositionsWithinEntries,
-	"message ids that do not exist":                        refusesIDs,
-	"positions of a subscription in use":                   refusesMembers,
-	"positions without an admin URL":                       tellsOffsets,
-	"a topic that is absent is not made":                   makesNoTopic,
-}
-
-func TestFromOutside(t *testing.T) {
-	for name, test := range fromOutside {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := pulsarserver.Start(t, pulsarserver.Options{})
-			test(t, newOutside(t, outside{url: s.URL(), admin: s.AdminURL(), create: func(t *testing.T, topic string, partitions int) {
-				require.NoError(t, s.CreateTopic(topic, partitions))
-			}}))
-		})
-	}
-}
-
-var topicNames atomic.Int64
-
-// topic makes a topic and returns its full name.
-func (o outside) topic(t *testing.T, partitions int) string {
-	t.Helper()
-	name := fmt.Sprintf("persistent://public/default/o%d-%d", topicNames.Add(1), time.Now().UnixNano())
-	o.create(t, name, partitions)
-	return name
-}
-
-// part is the name of one partition.
-func part(topic string, n int) string { return fmt.Sprintf("%s-partition-%d", topic, n) }
-
-// send appends one entry of the texts, and returns the id of its first message.
-func (o outside) send(t *testing.T, name string, texts ...string) graphmill.MessageID {
-	t.Helper()
-	p, err := o.cl.CreateProducer(client.ProducerOptions{
-		Topic: name, SendTimeout: -1, // a goroutine that looks after it outlives Close
-		BatchingMaxPublishDelay: time.Hour, BatchingMaxMessages: 1000,
-	})
-	require.NoError(t, err)
-	defer p.Close()
-	ids := make(chan graphmill.MessageID, len(texts))
-	for _, s := range texts {
-		p.SendAsync(t.Context(), &client.ProducerMessage{Payload: []byte(s)}, func(id client.MessageID, _ *client.ProducerMessage, err error) {
-			if err == nil {
-				ids <- graphmill.MessageID{Ledger: id.LedgerID(), Entry: id.EntryID()}
-			}
-			if len(ids) == 0 {
-				close(ids)
-			}
-		})
-	}
-	require.NoError(t, p.FlushWithCtx(t.Context()))
-	id, ok := <-ids
-	require.True(t, ok, "sending has failed")
-	return id
-}
-
-func (o outside) config(topics ...string) pulsar.Config {
-	return pulsar.Config{Stream: "orders", ServiceURL: o.url, Topics: topics, Subscription: "orders"}
-}
-
-// subscribe attaches a consumer as a Source would, or for itself alone.
-func (o outside) subscribe(name string, kind client.SubscriptionType) (client.Consumer, error) {
-	return o.cl.Subscribe(client.ConsumerOptions{
-		Topic: name, SubscriptionName: "orders", Type: kind, ReceiverQueueSize: 1,
-		SubscriptionInitialPosition: client.SubscriptionPositionEarliest,
-	})
-}
-
-// comes returns what a consumer of the subscription gets, n messages and no more.
-func (o outside) comes(t *testing.T, name string, n int) (texts []string) {
-	t.Helper()
-	c, err := o.subscribe(name, client.Failover)
-	require.NoError(t, err)
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for range n {
-		m, err := c.Receive(ctx)
-		require.NoError(t, err, "after %q", texts)
-		texts = append(texts, string(m.Payload()))
-	}
-	return texts
-}
-
-// read fetches until n messages have come, and returns the texts of each partition.
-func read(t *testing.T, r *pulsar.Reader, n int) map[graphmill.TopicPartition][]string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	texts := map[graphmill.TopicPartition][]string{}
-	for n > 0 {
-		fetches, err := r.Fetch(ctx, 3)
-		require.NoError(t, err, "after %v", texts)
-		for _, f := range fetches {
-			require.Zero(t, f.Messages[len(f.Messages)-1].EntryRest, "entries are whole")
-			next := f.Messages[0].Position()
-			for i := range f.Messages {
-				next.Pass(&f.Messages[i])
-				texts[next.TopicPartition] = append(texts[next.TopicPartition], string(f.Messages[i].Payload))
-			}
-			require.Equal(t, next, f.Next)
-			n -= len(f.Messages)
-		}
-	}
-	require.Zero(t, n)
-	return texts
-}
-
-func reader(t *testing.T, cfg pulsar.Config, from string) *pulsar.Reader {
-	t.Helper()
-	r, err := pulsar.NewReader(cfg, from)
-	require.NoError(t, err)
-	t.Cleanup(r.Close)
-	return r
-}
-
-func readsEverything(t *testing.T, o outside) {
-	parted, plain := o.topic(t, 2), o.topic(t, 0)
-	o.send(t, part(parted, 0), "a", "b", "c", "d", "e")
-	o.send(t, part(parted, 0), "f")
-	o.send(t, part(parted, 1), "g")
-	o.send(t, plain, "", "h")
-	want := map[graphmill.TopicPartition][]string{
-		{Topic: parted, Partition: 0}: {"a", "b", "c", "d", "e", "f"},
-		{Topic: parted, Partition: 1}: {"g"},
-		{Topic: plain, Partition: -1}: {"", "h"},
-	}
-	require.Equal(t, want, read(t, reader(t, o.config(parted, plain), graphmill.StartEarliest), 9))
-
-	cfg := o.config()
-	cfg.Pattern = parted + "|" + plain[len("persistent://public/default/"):]
-	require.Equal(t, want, read(t, reader(t, cfg, graphmill.StartEarliest), 9))
-}
-
-func readerBegins(t *testing.T, o outside) {
-	topic := o.topic(t, 1)
-	name, tp := part(topic, 0), graphmill.TopicPartition{Topic: topic}
-	o.send(t, name, "a", "b")
-	second := o.send(t, name, "c", "d", "e")
-	time.Sleep(5 * time.Millisecond) // publish times are in milliseconds
-	at := time.Now()
-	o.send(t, name, "f")
-
-	require.Equal(t, []string{"f"}, read(t, reader(t, o.config(topic), at.Format(time.RFC3339Nano)), 1)[tp])
-	require.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, read(t, reader(t, o.config(topic), "1960-01-01T00:00:00Z"), 6)[tp])
-
-	cfg := o.config(topic)
-	second.Index = 1
-	cfg.Known = []graphmill.Position{{TopicPartition: tp, Offset: -1, MessageID: second}}
-	require.Equal(t, []string{"d", "e", "f"}, read(t, reader(t, cfg, pulsar.FromCommitted), 3)[tp])
-	cfg.Known[0].MessageID = graphmill.MessageID{Ledger: second.Ledger, Entry: second.Entry + 1}
-	require.Equal(t, []string{"f"}, read(t, reader(t, cfg, pulsar.FromCommitted), 1)[tp])
-	cfg.Known, cfg.Start = nil, graphmill.Start{Earliest: true}
-	require.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, read(t, reader(t, cfg, pulsar.FromCommitted), 6)[tp])
-
-	late := reader(t, o.config(topic), graphmill.StartLatest)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	_, err := late.Fetch(ctx, 10)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	o.send(t, name, "g")
-	require.Equal(t, []string{"g"}, read(t, late, 1)[tp])
-}
 
 func setsPositions(t *testing.T, o outside) {
 	topic := o.topic(t, 2)
@@ -272,6 +78,48 @@ func setsPositionsWithinEntries(t *testing.T, o outside) {
 	require.Equal(t, behind, move(behind, &graphmill.TopicPartition{Topic: topic, Partition: -1})[0].MessageID)
 	o.send(t, topic, "f")
 	require.Equal(t, []string{"f"}, o.comes(t, topic, 1))
+}
+
+func crossesLedgers(t *testing.T, o outside) {
+	topic := o.topic(t, 0)
+	tp := graphmill.TopicPartition{Topic: topic, Partition: -1}
+	o.send(t, topic, "a")
+	old := o.send(t, topic, "b")
+	// A subscription at the beginning keeps the broker from dropping the old ledger.
+	cfg := o.config(topic)
+	_, err := pulsar.SetOffsets(t.Context(), cfg, graphmill.OffsetTarget{Start: graphmill.Start{Earliest: true}}, nil)
+	require.NoError(t, err)
+	o.roll(t, topic)
+	cfg.Known = []graphmill.Position{{TopicPartition: tp, Offset: -1, MessageID: graphmill.MessageID{Ledger: old.Ledger, Entry: old.Entry + 1}}}
+	offsets := func() graphmill.PartitionOffsets {
+		t.Helper()
+		info, err := pulsar.Offsets(t.Context(), cfg)
+		require.NoError(t, err)
+		return info.Partitions[0]
+	}
+	require.Zero(t, offsets().Lag, "the new ledger is empty")
+	require.Equal(t, old, offsets().LastMessageID)
+	last := o.send(t, topic, "c")
+	require.Greater(t, last.Ledger, old.Ledger)
+	require.EqualValues(t, -1, offsets().Lag, "ids do not tell over ledgers")
+	require.Equal(t, []string{"c"}, read(t, reader(t, cfg, pulsar.FromCommitted), 1)[tp])
+	require.Equal(t, []string{"a", "b", "c"}, read(t, reader(t, cfg, graphmill.StartEarliest), 3)[tp])
+
+	cfg.AdminURL = o.admin
+	for _, to := range []graphmill.MessageID{old, cfg.Known[0].MessageID, last} {
+		positions, err := pulsar.SetOffsets(t.Context(), cfg, graphmill.OffsetTarget{MessageID: &to}, nil)
+		require.NoError(t, err)
+		require.Equal(t, to, positions[0].MessageID)
+		lag := offsets()
+		require.Equal(t, graphmill.LagFromAdmin, lag.LagFrom)
+		if to == old {
+			require.EqualValues(t, 2, lag.Lag)
+			require.Equal(t, []string{"b", "c"}, o.comes(t, topic, 2))
+		} else {
+			require.EqualValues(t, 1, lag.Lag)
+			require.Equal(t, []string{"c"}, o.comes(t, topic, 1))
+		}
+	}
 }
 
 func refusesIDs(t *testing.T, o outside) {
@@ -362,6 +210,69 @@ func tellsOffsets(t *testing.T, o outside) {
 	cfg.Known[0].MessageID = graphmill.MessageID{Ledger: last.Ledger, Entry: last.Entry + 1}
 	p0.MessageID, p0.Lag = cfg.Known[0].MessageID, 0
 	require.Equal(t, p0, offsets().Partitions[0])
+}
+
+func tellsOffsetsOfAdmin(t *testing.T, o outside) {
+	topic := o.topic(t, 2)
+	tp := graphmill.TopicPartition{Topic: topic}
+	first := o.send(t, part(topic, 0), "a")
+	second := o.send(t, part(topic, 0), "b", "c", "d")
+	last := o.send(t, part(topic, 0), "e")
+	cfg := o.config(topic)
+	cfg.AdminURL, cfg.Start = o.admin, graphmill.Start{Earliest: true}
+	cfg.Known = []graphmill.Position{{TopicPartition: tp, Offset: -1, MessageID: last}}
+	offsets := func() graphmill.OffsetsInfo {
+		t.Helper()
+		info, err := pulsar.Offsets(t.Context(), cfg)
+		require.NoError(t, err)
+		require.Len(t, info.Partitions, 2)
+		return info
+	}
+	none := offsets()
+	require.Equal(t, graphmill.OriginCatalog, none.Partitions[0].Origin, "there is no subscription")
+	require.Equal(t, last, none.Partitions[0].MessageID)
+	require.EqualValues(t, 1, none.Partitions[0].Lag)
+	require.Equal(t, graphmill.OriginStartFrom, none.Partitions[1].Origin)
+
+	_, err := pulsar.SetOffsets(t.Context(), cfg, graphmill.OffsetTarget{MessageID: &second}, &tp)
+	require.NoError(t, err)
+	want := graphmill.PartitionOffsets{TopicPartition: tp, Offset: -1, First: -1, End: -1, Lag: 2, LagFrom: graphmill.LagFromAdmin,
+		MessageID: second, LastMessageID: last, Origin: graphmill.OriginGroup}
+	require.Equal(t, want, offsets().Partitions[0], "the cursor counts, not the catalog")
+	require.Equal(t, []string{"b", "c", "d", "e"}, read(t, reader(t, cfg, pulsar.FromCommitted), 4)[tp])
+
+	second.Index = 2
+	cfg.Known[0].MessageID, want.MessageID = second, second
+	require.Equal(t, want, offsets().Partitions[0], "but where the catalog knows how much of the entry is done")
+	require.Equal(t, []string{"d", "e"}, read(t, reader(t, cfg, pulsar.FromCommitted), 2)[tp])
+	cfg.Known[0].MessageID, want.MessageID = first, graphmill.MessageID{Ledger: second.Ledger, Entry: second.Entry}
+	require.Equal(t, want, offsets().Partitions[0])
+
+	require.Empty(t, offsets().Members)
+	c, err := o.cl.Subscribe(client.ConsumerOptions{Topic: topic, SubscriptionName: "orders", Name: "reads", Type: client.Failover, ReceiverQueueSize: 1})
+	require.NoError(t, err)
+	defer c.Close()
+	members := offsets().Members
+	require.Len(t, members, 1, "of both partitions")
+	require.Equal(t, "reads", members[0].ClientID)
+	require.Contains(t, members[0].Host, "127.0.0.1")
+	_, err = pulsar.SetOffsets(t.Context(), cfg, graphmill.OffsetTarget{}, nil)
+	require.ErrorContains(t, err, "reads at 127.0.0.1")
+}
+
+func doesWithoutAdmin(t *testing.T, o outside) {
+	topic := o.topic(t, 0)
+	first := o.send(t, topic, "a", "b")
+	first.Index = 1
+	cfg := o.config(topic)
+	cfg.AdminURL = "http://127.0.0.1:1"
+	cfg.Known = []graphmill.Position{{TopicPartition: graphmill.TopicPartition{Topic: topic, Partition: -1}, Offset: -1, MessageID: first}}
+	info, err := pulsar.Offsets(t.Context(), cfg)
+	require.NoError(t, err)
+	require.Equal(t, graphmill.OriginCatalog, info.Partitions[0].Origin)
+	require.Equal(t, graphmill.LagFromClient, info.Partitions[0].LagFrom)
+	require.Equal(t, first, info.Partitions[0].MessageID)
+	require.EqualValues(t, 1, info.Partitions[0].Lag)
 }
 
 func makesNoTopic(t *testing.T, o outside) {
