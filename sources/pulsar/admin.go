@@ -205,6 +205,7 @@ func (a *admin) health(ctx context.Context) error {
 type cursor struct {
 	next      graphmill.MessageID // behind what is acknowledged without a gap
 	backlog   int64               // entries that are not acknowledged
+	active    string              // the consumer that gets the messages
 	consumers []graphmill.GroupMember
 }
 
@@ -215,7 +216,8 @@ func (a *admin) cursor(ctx context.Context, tp graphmill.TopicPartition, subscri
 	doing := "ask the admin REST for subscription " + strconv.Quote(subscription) + " of " + name
 	var stats struct {
 		Subscriptions map[string]struct {
-			Backlog   int64 `json:"msgBacklog"`
+			Backlog   int64  `json:"msgBacklog"`
+			Active    string `json:"activeConsumerName"`
 			Consumers []struct {
 				Name    string `json:"consumerName"`
 				Address string `json:"address"`
@@ -229,7 +231,7 @@ func (a *admin) cursor(ctx context.Context, tp graphmill.TopicPartition, subscri
 	if !ok {
 		return nil, nil
 	}
-	s := &cursor{backlog: of.Backlog}
+	s := &cursor{backlog: of.Backlog, active: of.Active}
 	for _, c := range of.Consumers {
 		s.consumers = append(s.consumers, graphmill.GroupMember{ClientID: c.Name, Host: strings.TrimPrefix(c.Address, "/")})
 	}

@@ -184,7 +184,6 @@ func (c *consumer) last() (id graphmill.MessageID, some bool, err error) {
 // options are those of the client's consumer. A subscription that exists stays where
 // it is, whatever initial says.
 func (c *consumer) options(initial pulsar.SubscriptionInitialPosition) pulsar.ConsumerOptions {
-	never := uint(0)
 	cfg := &c.p.s.cfg
 	o := pulsar.ConsumerOptions{
 		Topic:                       partitionName(c.p.tp),
@@ -197,7 +196,7 @@ func (c *consumer) options(initial pulsar.SubscriptionInitialPosition) pulsar.Co
 		MessageChannel:              c.p.s.incoming,
 		ReceiverQueueSize:           c.queue,
 		AckWithResponse:             true,
-		MaxReconnectToBroker:        &never,
+		MaxReconnectToBroker:        never(),
 		BackOffPolicyFunc:           c.reconnecting,
 		AutoDiscoveryPeriod:         noDiscovery,
 		// An encrypted message comes as it is, and ends the stream; else the client
@@ -208,3 +207,6 @@ func (c *consumer) options(initial pulsar.SubscriptionInitialPosition) pulsar.Co
 	o.ExpireTimeOfIncompleteChunk = cmp.Or(o.ExpireTimeOfIncompleteChunk, chunkPatience)
 	return o
 }
+
+// never is how often the client shall connect a consumer again.
+func never() *uint { return new(uint) }

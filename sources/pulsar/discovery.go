@@ -1,19 +1,14 @@
 package pulsar
 
 import (
-	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/graphmill/graphmill"
 )
 
 const (
-	looksAtOnce  = 8           // topics that are asked for side by side
 	absentPause  = time.Second // between two looks while a topic is missing, or nobody answers
 	troubleTopic = "topics"    // the key of troubles with looking for topics
 )
@@ -23,84 +18,39 @@ const (
 // beginning, since all that they hold is later than the stream's start.
 func (s *Source) discover() {
 	for s.life.Err() == nil {
-		pause := s.cfg.DiscoveryInterval
+		wait := s.cfg.DiscoveryInterval
 		if !s.lookForTopics() {
-			pause = min(pause, absentPause)
+			wait = min(wait, absentPause)
 		}
-		if sleep(s.life, pause) != nil {
+		if pause(s.life, wait) != nil {
 			return
 		}
 	}
 }
 
-// found is what a look for one topic has brought.
-type found struct {
-	topic string
-	names []string // of its partitions, as the client has them
-	err   error
-}
-
 // lookForTopics tells whether all went well and every topic is there.
 func (s *Source) lookForTopics() bool {
-	topics, err := s.topics(s.life)
-	if err != nil {
-		s.troubledBy(troubleTopic, s.links.fault("list the topics of "+s.cfg.Pattern, err))
-		return false
-	}
-	all := make([]found, len(topics))
-	var g errgroup.Group
-	g.SetLimit(looksAtOnce)
-	for i, topic := range topics {
-		g.Go(func() error {
-			names, err := s.cl.TopicPartitions(topic)
-			all[i] = found{topic, names, err}
-			return nil
-		})
-	}
-	_ = g.Wait() // the errors are in all
-	return s.compare(all)
-}
-
-// compare takes in what a look has found.
-func (s *Source) compare(all []found) bool {
-	var trouble *graphmill.Fault
-	var absent []string
-	sure := true // of every topic it is known whether it is there
-	for _, f := range all {
-		if f.err == nil {
-			continue
-		}
-		fault := s.links.fault("look for topic "+f.topic, f.err)
-		if fault.Code == codeTopicAbsent {
-			absent = append(absent, f.topic)
-		} else {
-			sure = false
-		}
-		if trouble == nil || trouble.Code == codeTopicAbsent {
-			trouble = fault
-		}
-	}
+	there, absent, err := s.cfg.survey(s.life, s.links)
 	if s.life.Err() != nil {
 		return false
 	}
-	s.noteAbsent(absent)
-	for _, f := range all {
-		if f.err == nil {
-			s.adopt(f.topic, f.names)
-		}
+	if err != nil {
+		s.troubledBy(troubleTopic, s.links.fault("look for the topics", err))
+		return false
 	}
-	if trouble != nil {
-		s.troubledBy(troubleTopic, trouble)
+	s.noteAbsent(absent)
+	s.adopt(there)
+	f := s.cfg.missing(there, absent)
+	if f != nil {
+		s.troubledBy(troubleTopic, f)
 	} else {
 		s.recoveredFrom(troubleTopic)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if sure {
-		s.looked = true
-		s.openIfSettled()
-	}
-	return trouble == nil
+	s.looked = true
+	s.openIfSettled()
+	return f == nil
 }
 
 // noteAbsent remembers topics that are absent, and tells of those that have never
@@ -130,47 +80,29 @@ func (s *Source) knows(topic string) bool {
 	return slices.ContainsFunc(s.cfg.Known, func(k graphmill.Position) bool { return k.Topic == topic })
 }
 
-// adopt makes the partitions of a topic those that there are. A topic may have been
-// deleted and made anew with fewer.
-func (s *Source) adopt(topic string, names []string) {
+// adopt makes the partitions those that there are. Those of a topic that has been
+// deleted end: subscribing to it might make it again. It is young when it comes back.
+func (s *Source) adopt(there []graphmill.TopicPartition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return
 	}
-	tps := partitionsOf(topic, names)
 	for tp, p := range s.partitions {
-		if tp.Topic == topic && !slices.Contains(tps, tp) {
+		if !slices.Contains(there, tp) {
 			p.end()
 			delete(s.partitions, tp)
 		}
 	}
-	for _, tp := range tps {
+	for _, tp := range there {
 		if s.partitions[tp] == nil {
 			s.start(tp)
 		}
 	}
 	s.order = s.order[:0:0]
-	for _, p := range s.partitions {
-		s.order = append(s.order, p)
+	for _, tp := range there {
+		s.order = append(s.order, s.partitions[tp])
 	}
-	slices.SortFunc(s.order, func(a, b *partition) int {
-		return cmp.Or(strings.Compare(a.tp.Topic, b.tp.Topic), cmp.Compare(a.tp.Partition, b.tp.Partition))
-	})
-}
-
-// partitionsOf are the partitions of a topic by the client's names for them. That of
-// a topic that is not partitioned is the topic's own.
-func partitionsOf(topic string, names []string) []graphmill.TopicPartition {
-	tps := make([]graphmill.TopicPartition, 0, len(names))
-	for _, name := range names {
-		tp := graphmill.TopicPartition{Topic: topic, Partition: -1}
-		if name != topic {
-			tp = partitionOf(name)
-		}
-		tps = append(tps, tp)
-	}
-	return tps
 }
 
 // start begins to read a partition. The lock is held.
@@ -199,17 +131,4 @@ func (s *Source) newPartition(tp graphmill.TopicPartition) *partition {
 	_, was := s.absent[tp.Topic]
 	p.young = s.isOpen || was || s.knows(tp.Topic)
 	return p
-}
-
-// topics are those to read.
-func (s *Source) topics(ctx context.Context) ([]string, error) {
-	if s.cfg.Pattern == "" {
-		return s.cfg.Topics, nil
-	}
-	return s.matching(ctx)
-}
-
-// matching lists the topics that the pattern matches.
-func (s *Source) matching(context.Context) ([]string, error) {
-	return nil, nil
 }

@@ -10,26 +10,34 @@ import (
 	"github.com/graphmill/graphmill"
 )
 
-// existing returns the partitions of all topics that the stream reads, sorted. It
-// asks in ways that make no topic: a broker may make those that somebody subscribes
-// to. A topic that is absent is a fault, as is a pattern that nothing matches.
+// existing returns the partitions of all topics that the stream reads, sorted. A topic
+// that is absent is a fault, as is a pattern that nothing matches.
 func (c *Config) existing(ctx context.Context, links *links) ([]graphmill.TopicPartition, error) {
-	a, err := c.ask(ctx, links)
+	there, absent, err := c.survey(ctx, links)
 	if err != nil {
 		return nil, err
+	}
+	if f := c.missing(there, absent); f != nil {
+		return nil, f
+	}
+	return there, nil
+}
+
+// survey returns the partitions of the topics that the stream reads, sorted, and the
+// named topics that are absent. It asks in ways that make no topic: a broker may make
+// those that somebody subscribes to.
+func (c *Config) survey(ctx context.Context, links *links) (there []graphmill.TopicPartition, absent []string, err error) {
+	a, err := c.ask(ctx, links)
+	if err != nil {
+		return nil, nil, err
 	}
 	defer a.close()
 	topics := c.Topics
 	if c.Pattern != "" {
 		if topics, err = a.matching(ctx, c.Pattern); err != nil {
-			return nil, err
-		}
-		if len(topics) == 0 {
-			return nil, waits(codeTopicAbsent, fmt.Sprintf("no topic matches %s", c.Pattern), "create a topic that it matches, or correct it", nil)
+			return nil, nil, err
 		}
 	}
-	var tps []graphmill.TopicPartition
-	var absent []string
 	listed := map[string][]string{} // names, by namespace
 	for _, topic := range topics {
 		n, err := a.partitions(ctx, topic)
@@ -39,13 +47,13 @@ func (c *Config) existing(ctx context.Context, links *links) ([]graphmill.TopicP
 		if err != nil {
 			f := links.fault("look for topic "+topic, err)
 			if f.Code != codeTopicAbsent {
-				return nil, f
+				return nil, nil, f
 			}
 			absent = append(absent, topic)
 			continue
 		}
 		for p := range n {
-			tps = append(tps, graphmill.TopicPartition{Topic: topic, Partition: int32(p)})
+			there = append(there, graphmill.TopicPartition{Topic: topic, Partition: int32(p)})
 		}
 		if n > 0 {
 			continue
@@ -54,7 +62,7 @@ func (c *Config) existing(ctx context.Context, links *links) ([]graphmill.TopicP
 		names, asked := listed[namespace]
 		if !asked {
 			if names, err = a.listed(ctx, namespace); err != nil && !isForbidden(links.fault("list the topics of "+namespace, err)) {
-				return nil, links.fault("list the topics of "+namespace, err)
+				return nil, nil, links.fault("list the topics of "+namespace, err)
 			} else if err != nil { // it may be that the topic alone is allowed
 				names = nil
 			}
@@ -64,17 +72,23 @@ func (c *Config) existing(ctx context.Context, links *links) ([]graphmill.TopicP
 			absent = append(absent, topic)
 			continue
 		}
-		tps = append(tps, graphmill.TopicPartition{Topic: topic, Partition: -1})
+		there = append(there, graphmill.TopicPartition{Topic: topic, Partition: -1})
 	}
-	if len(absent) > 0 {
-		is := "topic " + absent[0] + " does not exist"
-		if len(absent) > 1 {
-			is = "topics " + strings.Join(absent, ", ") + " do not exist"
-		}
-		return nil, waits(codeTopicAbsent, is, "create it, or correct the name", nil)
+	sortPartitions(there)
+	return there, absent, nil
+}
+
+// missing is the fault of what a survey has not found, or nil.
+func (c *Config) missing(there []graphmill.TopicPartition, absent []string) *graphmill.Fault {
+	switch {
+	case len(absent) > 1:
+		return waits(codeTopicAbsent, "topics "+strings.Join(absent, ", ")+" do not exist", "create them, or correct the names", nil)
+	case len(absent) == 1:
+		return waits(codeTopicAbsent, "topic "+absent[0]+" does not exist", "create it, or correct the name", nil)
+	case len(there) == 0:
+		return waits(codeTopicAbsent, fmt.Sprintf("no topic matches %s", c.Pattern), "create a topic that it matches, or correct it", nil)
 	}
-	sortPartitions(tps)
-	return tps, nil
+	return nil
 }
 
 // namespaceOf is tenant/namespace of a topic's full name.

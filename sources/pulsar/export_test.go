@@ -15,7 +15,6 @@ func Crash(s *Source) {
 	s.end()
 	s.workers.Wait()
 	s.cl.Close()
-	s.web.CloseIdleConnections()
 }
 
 // Cut cuts the connections of a source. It connects again by itself.

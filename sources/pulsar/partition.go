@@ -76,18 +76,18 @@ func (p *partition) kick() {
 // run keeps a consumer on the partition until ctx ends.
 func (p *partition) run(ctx context.Context) {
 	defer p.s.recoveredFrom(p.tp.String())
-	pause := firstPause
+	wait := firstPause
 	for ctx.Err() == nil {
 		c, err := p.subscribe(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
 				p.s.troubledBy(p.tp.String(), p.s.links.fault("subscribe to "+p.tp.String(), err))
-				_ = sleep(ctx, pause)
-				pause = min(2*pause, longPause)
+				_ = pause(ctx, wait)
+				wait = min(2*wait, longPause)
 			}
 			continue
 		}
-		pause = firstPause
+		wait = firstPause
 		p.s.recoveredFrom(p.tp.String())
 		p.hold(ctx, c)
 		p.letGo(c)
@@ -166,14 +166,14 @@ func (p *partition) hold(ctx context.Context, c *consumer) {
 // tells the active consumer after activeConsumerFailoverDelayTimeMillis, and others
 // nothing that the client would notice; where that time is 0, nobody.
 func (p *partition) askStanding(ctx context.Context, c *consumer) {
-	if p.s.cfg.AdminURL == "" {
+	if p.s.admin == nil {
 		return
 	}
-	name, err := p.s.activeConsumer(ctx, p.tp)
+	at, err := p.s.admin.cursor(ctx, p.tp, p.s.cfg.Subscription)
 	switch {
 	case err != nil:
 		p.s.cfg.Logger.Debug("whose a partition is cannot be asked for", "partition", p.tp.String(), "error", err)
-	case name == p.s.name:
+	case at != nil && at.active == p.s.name:
 		c.suppose(active)
 	default:
 		p.standingKnown()
@@ -320,17 +320,5 @@ func (p *partition) pass(id graphmill.MessageID) {
 	for len(p.entries) > 0 && p.entries[0].whole && p.entries[0].before(id) { // that came again
 		p.messages = p.messages[p.entries[0].messages:]
 		p.entries = p.entries[1:]
-	}
-}
-
-// sleep waits, or returns the context's error.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

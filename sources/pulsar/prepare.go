@@ -41,32 +41,14 @@ func Prepare(ctx context.Context, cfg Config) ([]graphmill.Position, error) {
 		return nil, err
 	}
 	defer s.cl.Close()
-	topics, err := s.topics(ctx)
+	there, absent, err := s.cfg.survey(ctx, s.links)
 	if err != nil {
-		return nil, s.links.fault("list the topics of "+s.cfg.Pattern, err)
+		return nil, err
 	}
-	var tps []graphmill.TopicPartition
-	var absent error
-	for _, topic := range topics {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		names, err := s.cl.TopicPartitions(topic)
-		if err != nil {
-			f := s.links.fault("look for topic "+topic, err)
-			if f.Code != codeTopicAbsent {
-				return nil, f
-			}
-			absent = f
-			continue
-		}
-		tps = append(tps, partitionsOf(topic, names)...)
-	}
-	sortPartitions(tps)
-	begin := make([]graphmill.Position, len(tps))
+	begin := make([]graphmill.Position, len(there))
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(looksAtOnce)
-	for i, tp := range tps {
+	g.SetLimit(lookersAtOnce)
+	for i, tp := range there {
 		g.Go(func() error {
 			p := s.newPartition(tp)
 			begin[i] = p.at
@@ -76,7 +58,10 @@ func Prepare(ctx context.Context, cfg Config) ([]graphmill.Position, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return begin, absent
+	if f := s.cfg.missing(there, absent); f != nil {
+		return begin, f
+	}
+	return begin, nil
 }
 
 // prepare makes the subscription of a partition.
@@ -111,30 +96,54 @@ func (p *partition) briefly(initial pulsar.SubscriptionInitialPosition) pulsar.C
 		Name:                        p.s.name,
 		ReceiverQueueSize:           1,
 		AutoDiscoveryPeriod:         noDiscovery,
+		MaxReconnectToBroker:        never(),
 	}
 	p.s.cfg.Client.consumer(&o)
 	return o
 }
 
-// settle moves the subscription of a partition that is new to the stream to the time
-// where it begins. By a consumer of its own: the client drops what it receives while
-// it seeks.
+// settle moves the subscription of a partition where it has to begin elsewhere than at
+// one of the ends: at the time where the stream begins, or, where it has been lost,
+// where it was. Whether it exists can be asked for by an admin URL alone. Without one a
+// partition of which nothing is known is taken for new, and any other for not lost.
 //
-// The subscription begins at the beginning before it is moved: who dies in between
-// begins too early, never too late.
+// It is moved by a consumer of its own, since the client drops what it receives while
+// it seeks. It begins at the beginning before it is moved: who dies in between begins
+// too early, never too late.
 func (p *partition) settle(ctx context.Context) error {
 	s := p.s
 	s.mu.Lock()
-	done := p.settled || p.young || s.cfg.Start.Time.IsZero()
+	at := p.at.MessageID
+	byTime := !p.settled && !p.young && !s.cfg.Start.Time.IsZero()
 	s.mu.Unlock()
-	if done || ctx.Err() != nil {
+	known := at != graphmill.MessageID{}
+	if ctx.Err() != nil || !byTime && (!known || s.admin == nil) {
 		return ctx.Err()
+	}
+	if s.admin != nil {
+		exists, err := s.admin.cursor(ctx, p.tp, s.cfg.Subscription)
+		switch {
+		case err != nil && byTime:
+			return err
+		case err != nil:
+			s.cfg.Logger.Debug("whether a subscription exists cannot be asked for", "partition", p.tp.String(), "error", err)
+			return nil
+		case exists != nil:
+			return nil
+		}
 	}
 	c, err := s.cl.Subscribe(p.briefly(pulsar.SubscriptionPositionEarliest))
 	if err != nil {
 		return err
 	}
 	defer c.Close()
+	if known {
+		s.cfg.Logger.Warn("the subscription does not exist any more; it is made again where it was", "partition", p.tp.String(), "message_id", at.String())
+		if err := c.Seek(seekID(at)); err != nil {
+			return fmt.Errorf("move the subscription to %s: %w", at, err)
+		}
+		return nil
+	}
 	if err := c.SeekByTime(s.cfg.Start.Time); err != nil {
 		return fmt.Errorf("move the subscription to %v: %w", s.cfg.Start.Time, err)
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"net/http"
 	"sync"
 	"time"
 
@@ -45,7 +44,7 @@ type Source struct {
 	name  string // of the consumers; the broker shares out partitions in the order of names
 
 	cl       pulsar.Client
-	web      *http.Client                // for the admin interface
+	admin    *admin                      // nil: no admin URL
 	incoming chan pulsar.ConsumerMessage // of all consumers
 	ready    chan struct{}               // a token when there may be something to hand out
 	news     chan struct{}               // a token when there may be something to tell of troubles
@@ -86,11 +85,17 @@ func New(cfg Config, obs sources.Observer) (*Source, error) {
 	if cfg.Subscription == "" {
 		return nil, graphmill.Invalid("subscription", "a subscription is needed")
 	}
+	links := newLinks(&cfg)
+	admin, err := cfg.admin(links)
+	if err != nil {
+		return nil, err
+	}
 	life, end := context.WithCancel(context.Background())
 	return &Source{
 		cfg:        cfg,
 		obs:        obs,
-		links:      newLinks(&cfg),
+		links:      links,
+		admin:      admin,
 		name:       consumerName(cfg.Stream),
 		incoming:   make(chan pulsar.ConsumerMessage, pipeLength),
 		ready:      make(chan struct{}, 1),
@@ -149,10 +154,6 @@ func (s *Source) begin() error {
 		return err
 	}
 	s.cl, s.begun = cl, true
-	s.web = &http.Client{Transport: &http.Transport{
-		Proxy:           http.ProxyFromEnvironment,
-		TLSClientConfig: s.cfg.Client.security.tlsConfig(func() {}),
-	}}
 	s.workers.Go(s.discover)
 	s.workers.Go(s.report)
 	return nil
@@ -383,7 +384,6 @@ func (s *Source) Close(context.Context) error {
 	if begun {
 		s.workers.Wait() // they close the consumers
 		s.cl.Close()
-		s.web.CloseIdleConnections()
 	}
 	return nil
 }

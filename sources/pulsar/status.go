@@ -6,9 +6,9 @@ import (
 	"github.com/graphmill/graphmill"
 )
 
-// Partitions implements sources.Source. The client counts no messages: the lag is 0
-// where all is acknowledged, else not known, unless ids alone tell it (see lag).
-// While the brokers do not answer it is -1; that is no error.
+// Partitions implements sources.Source. With an admin URL position and lag are the
+// broker's; else the lag is reckoned of ids (see lag). While the brokers do not answer
+// it is -1; that is no error.
 func (s *Source) Partitions(ctx context.Context) ([]graphmill.PartitionStatus, error) {
 	s.mu.Lock()
 	var out []graphmill.PartitionStatus
@@ -31,35 +31,38 @@ func (s *Source) Partitions(ctx context.Context) ([]graphmill.PartitionStatus, e
 	}
 	s.mu.Unlock()
 
-	type answer struct {
-		i    int
-		last graphmill.MessageID
-		some bool
-		err  error
-	}
-	answers := make(chan answer, len(out))
+	done := make(chan struct{}, len(out))
 	for i, c := range by {
-		if !s.spawn(func() {
-			last, some, err := c.last()
-			answers <- answer{i, last, some, err}
-		}) {
-			return nil, nil
+		if !s.spawn(func() { s.status(ctx, &out[i], c); done <- struct{}{} }) {
+			return nil, errClosed()
 		}
 	}
 	for range by {
 		select {
-		case a := <-answers:
-			if a.err != nil {
-				continue
-			}
-			p := &out[a.i]
-			if a.some {
-				p.LastMessageID = a.last
-			}
-			p.Lag = lag(p.MessageID, a.last, a.some)
+		case <-done:
 		case <-ctx.Done():
 			return nil, ctx.Err() // the calls end by the operation timeout
 		}
 	}
 	return out, nil
+}
+
+// status asks how far a partition is.
+func (s *Source) status(ctx context.Context, p *graphmill.PartitionStatus, c *consumer) {
+	last, some, err := c.last()
+	if err == nil && some {
+		p.LastMessageID = last
+	}
+	if s.admin != nil {
+		if at, err := s.admin.cursor(ctx, p.TopicPartition, s.cfg.Subscription); err == nil && at != nil {
+			p.Lag, p.LagFrom = at.backlog, graphmill.LagFromAdmin
+			if !p.MessageID.SameEntry(at.next) {
+				p.MessageID = at.next
+			}
+			return
+		}
+	}
+	if err == nil {
+		p.Lag = lag(p.MessageID, last, some)
+	}
 }
