@@ -80,11 +80,14 @@ func (p *partition) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		c, err := p.subscribe(ctx)
 		if err != nil {
-			if ctx.Err() == nil {
-				p.s.troubledBy(p.tp.String(), p.s.links.fault("subscribe to "+p.tp.String(), err))
-				_ = pause(ctx, wait)
-				wait = min(2*wait, longPause)
+			f := p.s.links.fault("subscribe to "+p.tp.String(), err)
+			// Another server that is just beginning has it to itself for a moment.
+			brief := wait == firstPause && (f.Code == codeBusy || f.Code == codeOtherType)
+			if ctx.Err() == nil && !brief {
+				p.s.troubledBy(p.tp.String(), f)
 			}
+			_ = pause(ctx, wait)
+			wait = min(2*wait, longPause)
 			continue
 		}
 		wait = firstPause
