@@ -128,7 +128,7 @@ func (l *links) answer(doing string, a *answer) *graphmill.Fault {
 // isNamespace tells whether a broker, in its words, misses the namespace.
 func isNamespace(message string) bool {
 	return strings.Contains(message, "namespace not found") || strings.Contains(message, "namespace does not exist") ||
-		strings.Contains(message, "policies not found") || strings.Contains(message, "tenant does not exist") ||
+		strings.Contains(message, "policies not found") || strings.Contains(message, "tenant does not exist") || strings.Contains(message, "tenant or namespace or topic does not exist") ||
 		strings.Contains(message, "tenant not found")
 }
 
