@@ -33,7 +33,9 @@ const (
 // consumers that are connected. Without one, or while nobody answers there, nobody
 // can be asked for the cursor without disturbing those who read: the position is
 // the last one known here (graphmill.OriginCatalog), the lag is reckoned of message
-// ids, and no members are told. Where nothing is known here either, the origin is
+// ids, and no members are told. A partition of which nothing is known here, though of
+// its topic there is, is a new one (graphmill.OriginNewPartition) and begins at its
+// beginning. Where nothing is known of the topic either, the origin is
 // graphmill.OriginStartFrom; the message id is then that of the beginning for
 // earliest, and not known, the zero value, otherwise: a subscription that CREATE
 // made has a cursor, and only an admin URL could tell it.
@@ -307,13 +309,16 @@ func withPositions(ctx context.Context, cfg Config, do func(ctx context.Context,
 // untilDone finds the partitions and calls do until it succeeds, fails for good, or
 // ctx ends. What do has done must not be half done.
 func (s *subscription) untilDone(ctx context.Context, doing string, do func(ctx context.Context, s *subscription) error) error {
+	var f *graphmill.Fault // the last one that was no end of ctx
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := s.try(ctx, do)
 		var refused *graphmill.Error
 		if err == nil || errors.As(err, &refused) || errors.Is(err, context.Canceled) {
 			return err
 		}
-		f := s.links.fault(doing, err)
+		if f == nil || ctx.Err() == nil {
+			f = s.links.fault(doing, err)
+		}
 		if f.Class != graphmill.FaultTransient || pause(ctx, wait) != nil {
 			return f
 		}
@@ -344,108 +349,4 @@ func (c Config) outside() (*subscription, error) {
 func (c Config) impatient() Config {
 	c.Client.operationTimeout = min(cmp.Or(c.Client.operationTimeout, defaultOperationTimeout), positionsTimeout/2)
 	return c
-}
-
-// offsets tells where START would begin in one partition, and who is connected.
-func (s *subscription) offsets(ctx context.Context, l looker) (graphmill.PartitionOffsets, []graphmill.GroupMember, error) {
-	out := graphmill.PartitionOffsets{TopicPartition: l.tp, Offset: -1, First: -1, End: -1, Lag: -1, LagFrom: graphmill.LagFromClient}
-	last, some, err := l.last(ctx)
-	if err != nil {
-		return out, nil, err
-	}
-	if some {
-		out.LastMessageID = last
-	}
-	b, err := s.begin(ctx, l)
-	if err != nil {
-		return out, nil, err
-	}
-	out.MessageID, out.Origin = b.at, b.origin
-	switch {
-	case b.cursor != nil:
-		out.Lag, out.LagFrom = b.cursor.backlog, graphmill.LagFromAdmin
-		return out, b.cursor.consumers, nil
-	case b.sure:
-		out.Lag = lag(b.at, last, some)
-	}
-	return out, nil, nil
-}
-
-// beginning is where START would begin in a partition.
-type beginning struct {
-	at     graphmill.MessageID
-	origin graphmill.OffsetOrigin
-	sure   bool    // at is known
-	cursor *cursor // what the admin interface tells; nil: nothing
-}
-
-// begin finds out where START would begin.
-func (s *subscription) begin(ctx context.Context, l looker) (beginning, error) {
-	var known *graphmill.MessageID
-	for _, k := range s.cfg.Known {
-		if k.TopicPartition == l.tp {
-			known = &k.MessageID
-		}
-	}
-	c, told := s.cursor(ctx, l.tp)
-	switch {
-	case c != nil:
-		b := beginning{at: c.next, origin: graphmill.OriginGroup, sure: true, cursor: c}
-		if known == nil || known.Index == 0 || known.Compare(c.next) < 0 {
-			return b, nil
-		}
-		first, some, err := l.firstFrom(ctx, c.next)
-		if some && first.id.SameEntry(*known) { // half of the entry that comes is done
-			b.at = *known
-		}
-		return b, err
-	case known != nil:
-		return beginning{at: *known, origin: graphmill.OriginCatalog, sure: true}, nil
-	case !told && !s.cfg.Start.Earliest:
-		return beginning{origin: graphmill.OriginStartFrom}, nil
-	}
-	at, err := l.startOf(ctx, s.cfg.Start)
-	return beginning{at: at, origin: graphmill.OriginStartFrom, sure: true}, err
-}
-
-// cursor asks the admin interface; told is false where there is none, or it does not
-// answer. Nil and told: the subscription does not exist.
-func (s *subscription) cursor(ctx context.Context, tp graphmill.TopicPartition) (c *cursor, told bool) {
-	if s.admin == nil {
-		return nil, false
-	}
-	c, err := s.admin.cursor(ctx, tp, s.cfg.Subscription)
-	if err == nil {
-		return c, true
-	}
-	if s.admin.fault("", err).Code == codeTopicAbsent { // of a partition to which nobody has come yet
-		return nil, true
-	}
-	s.cfg.Logger.Warn("the admin interface does not tell where the subscription is", "partition", tp.String(), "error", err)
-	return nil, false
-}
-
-// members are the consumers that are connected, of all partitions, as far as the
-// admin interface tells.
-func (s *subscription) members(ctx context.Context) []graphmill.GroupMember {
-	var members [][]graphmill.GroupMember
-	for _, tp := range s.partitions {
-		if c, _ := s.cursor(ctx, tp); c != nil {
-			members = append(members, c.consumers)
-		}
-	}
-	return distinct(members)
-}
-
-// distinct returns each member once, sorted. A member is connected to several
-// partitions.
-func distinct(members [][]graphmill.GroupMember) []graphmill.GroupMember {
-	all := slices.Concat(members...)
-	slices.SortFunc(all, func(a, b graphmill.GroupMember) int {
-		return cmp.Or(strings.Compare(a.ClientID, b.ClientID), strings.Compare(a.Host, b.Host))
-	})
-	if all = slices.Compact(all); all == nil {
-		all = []graphmill.GroupMember{}
-	}
-	return all
 }

@@ -207,8 +207,16 @@ func tellsOffsets(t *testing.T, o outside) {
 	p0.MessageID, p0.Origin = first, graphmill.OriginCatalog
 	require.Equal(t, p0, offsets().Partitions[0])
 
+	cfg.Start = graphmill.Start{}
 	cfg.Known[0].MessageID = graphmill.MessageID{Ledger: last.Ledger, Entry: last.Entry + 1}
 	p0.MessageID, p0.Lag = cfg.Known[0].MessageID, 0
+	require.Equal(t, p0, offsets().Partitions[0])
+	require.Equal(t, graphmill.OriginNewPartition, offsets().Partitions[1].Origin)
+	require.Zero(t, offsets().Partitions[1].Lag)
+
+	first.Index = 0
+	cfg.Known[0].MessageID = graphmill.MessageID{} // the beginning
+	p0.MessageID, p0.Lag = first, 2
 	require.Equal(t, p0, offsets().Partitions[0])
 }
 
@@ -232,7 +240,7 @@ func tellsOffsetsOfAdmin(t *testing.T, o outside) {
 	require.Equal(t, graphmill.OriginCatalog, none.Partitions[0].Origin, "there is no subscription")
 	require.Equal(t, last, none.Partitions[0].MessageID)
 	require.EqualValues(t, 1, none.Partitions[0].Lag)
-	require.Equal(t, graphmill.OriginStartFrom, none.Partitions[1].Origin)
+	require.Equal(t, graphmill.OriginNewPartition, none.Partitions[1].Origin)
 
 	_, err := pulsar.SetOffsets(t.Context(), cfg, graphmill.OffsetTarget{MessageID: &second}, &tp)
 	require.NoError(t, err)
@@ -279,7 +287,7 @@ func makesNoTopic(t *testing.T, o outside) {
 	there := o.topic(t, 0)
 	cfg := o.config(there, there+"-absent")
 	for range 2 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // it is looked for until then
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // it is looked for until then
 		_, err := pulsar.Offsets(ctx, cfg)
 		cancel()
 		var f *graphmill.Fault
