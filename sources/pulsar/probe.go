@@ -38,6 +38,7 @@ func Probe(ctx context.Context, cfg Config) error {
 		return err
 	}
 	links := newLinks(&cfg)
+	var before *graphmill.Fault
 	var steady string // code
 	var since time.Time
 	for {
@@ -45,6 +46,10 @@ func Probe(ctx context.Context, cfg Config) error {
 		if f == nil {
 			return nil
 		}
+		if ctx.Err() != nil && before != nil {
+			f = before // a look that is cut off says only that it was
+		}
+		before = f
 		switch {
 		case f.Class == graphmill.FaultSetup:
 			return f
