@@ -34,10 +34,20 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		stopReal()
-		os.Exit(code)
-	}))
+	goleak.VerifyTestMain(withServer{m})
+}
+
+// withServer runs tests and ends the real server before goroutines that are left are
+// looked for.
+type withServer struct{ tests *testing.M }
+
+func (w withServer) Run() int {
+	code := w.tests.Run()
+	if err := stopReal(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // server is a Pulsar, in the process or a real one.

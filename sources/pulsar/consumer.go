@@ -25,6 +25,7 @@ type consumer struct {
 	p     *partition
 	cl    pulsar.Consumer // once subscribed
 	queue int             // messages that the client asks for beforehand
+	most  int64           // bytes of messages on their way at which it has outgrown its place
 
 	lost     chan struct{} // closed when the connection has ended
 	loseOnce sync.Once
@@ -35,8 +36,11 @@ type consumer struct {
 	some     bool                // something has arrived
 	first    graphmill.MessageID // the entry of what has arrived first
 	stale    bool                // the partition has come back: what has arrived is from before and after
+	outgrown bool                // it asks for more messages than memory is meant for
 	arrived  []arrival
-	head     int // of arrived
+	head     int   // of arrived
+	count    int   // messages that have arrived and not come out
+	bytes    int64 // of them
 }
 
 // standing is what the broker has told a consumer.
@@ -100,9 +104,20 @@ func (c *consumer) BeforeConsume(m pulsar.ConsumerMessage) {
 	} else {
 		c.arrived = append(c.arrived, arrival{id.LedgerID(), id.EntryID(), 1})
 	}
+	c.count++
+	c.bytes += int64(len(m.Payload()))
+	// One message can always be asked for.
+	outgrown := !c.outgrown && c.bytes > c.most && c.queue > 1
+	c.outgrown = c.outgrown || outgrown
+	weight := float64(c.bytes) / float64(c.count)
 	c.mu.Unlock()
 	if first {
 		c.p.s.introduce(m.Consumer, c)
+	}
+	if outgrown {
+		c.p.s.heavier(weight)
+	}
+	if first || outgrown {
 		c.p.kick()
 	}
 }
@@ -117,7 +132,7 @@ func (c *consumer) OnNegativeAcksSend(pulsar.Consumer, []pulsar.MessageID) {}
 func (c *consumer) look() (at standing, usable bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.standing, !c.stale
+	return c.standing, !c.stale && !c.outgrown
 }
 
 // suppose sets the standing where the broker has told nothing so far.
@@ -132,12 +147,14 @@ func (c *consumer) suppose(is standing) {
 // admit takes a message that has come out of the client, and tells how many follow
 // in its entry. ok is false where it is of no more use, because the partition has
 // gone away since.
-func (c *consumer) admit(id pulsar.MessageID) (rest int32, ok bool) {
+func (c *consumer) admit(id pulsar.MessageID, size int) (rest int32, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.standing != active || c.stale {
 		return 0, false
 	}
+	c.count--
+	c.bytes -= int64(size)
 	for c.head < len(c.arrived) {
 		a := &c.arrived[c.head]
 		if !a.is(id) {

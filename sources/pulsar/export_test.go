@@ -26,3 +26,13 @@ func Cut(s *Source) {
 		conn.Elem().MethodByName("Close").Call(nil)
 	}
 }
+
+// Asked is how many messages the consumer of the first partition asks for beforehand.
+func Asked(s *Source) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.order[0].current; c != nil {
+		return c.queue
+	}
+	return 0
+}

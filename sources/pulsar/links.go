@@ -23,6 +23,10 @@ type links struct {
 	asked      atomic.Bool // a broker has asked for the client's certificate
 	hasRun     atomic.Bool // the source has been opened
 
+	// onDiscard is told of entries that the client cannot read, and has acknowledged
+	// for that; nil: nobody is. Set before the client is made.
+	onDiscard func(topic, entry, why string)
+
 	mu      sync.Mutex
 	failed  error  // the last failure to connect; nil once a connection stands
 	addr    string // where, as host:port; may be empty
@@ -59,6 +63,13 @@ func (l *links) refusal() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.noLogin
+}
+
+// discarded tells that the client has thrown an entry away.
+func (l *links) discarded(topic, entry, why string) {
+	if l.onDiscard != nil {
+		l.onDiscard(topic, entry, why)
+	}
 }
 
 // explain makes of what went wrong with a connection the reason why it cannot be

@@ -22,6 +22,7 @@ const (
 	saysNoLogin      = "Failed to establish connection with broker: '%s'"
 	saysNoData       = "Failed to load auth credentials"
 	saysReady        = "Connection is ready"
+	saysDiscarded    = "Discarding corrupted message"
 )
 
 // linesPerSecond bounds what is handed on of the client's messages: while a broker
@@ -119,11 +120,23 @@ func (l clientLogger) say(level string, args []any) {
 			if l.err != nil {
 				l.links.note(l.addr, l.err)
 			}
+		case saysDiscarded:
+			l.links.discarded(l.field("topic"), l.field("msgID"), l.field("validationError"))
 		}
 	}
 	if l.to.Enabled(context.Background(), slog.LevelDebug) {
 		l.hand(level, fmt.Sprint(args...))
 	}
+}
+
+// field is a field as text; empty where there is none of that name.
+func (l clientLogger) field(name string) string {
+	for i := 0; i+1 < len(l.fields); i += 2 {
+		if l.fields[i] == name {
+			return fmt.Sprint(l.fields[i+1])
+		}
+	}
+	return ""
 }
 
 func (l clientLogger) sayf(level, format string, args []any) {

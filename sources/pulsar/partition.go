@@ -106,11 +106,12 @@ func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
 		return nil, err
 	}
 	s := p.s
-	c := &consumer{p: p, queue: s.queueSize(), lost: make(chan struct{})}
+	c := &consumer{p: p, lost: make(chan struct{})}
 	if s.cfg.Exclusive {
 		c.standing = active
 	}
 	s.mu.Lock()
+	c.queue, c.most = s.queueSize(), s.queueBytes()
 	initial := p.initial()
 	p.current = c
 	s.mu.Unlock()
@@ -221,6 +222,12 @@ func (p *partition) revoke() {
 	was := p.owned
 	p.owned = false
 	p.messages, p.entries, p.broken = nil, nil, nil
+	for i := range p.out {
+		if p.out[i].chunked != nil { // only the consumer that has put it together can acknowledge it
+			p.out = p.out[:i:i]
+			break
+		}
+	}
 	// What another one has done of an entry is not known.
 	p.at.MessageID.Index, p.half, p.renewed = 0, graphmill.MessageID{}, true
 	s.mu.Unlock()

@@ -37,10 +37,11 @@ var real struct {
 	err    error
 }
 
-func stopReal() {
-	if real.pulsar != nil {
-		_ = real.pulsar.Close()
+func stopReal() error {
+	if real.pulsar == nil {
+		return nil
 	}
+	return real.pulsar.Close()
 }
 
 type realServer struct{ *stack.Pulsar }

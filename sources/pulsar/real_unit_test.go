@@ -8,4 +8,4 @@ import "testing"
 var startReal func(*testing.T) server
 
 // stopReal has nothing to do.
-func stopReal() {}
+func stopReal() error { return nil }

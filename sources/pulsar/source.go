@@ -31,8 +31,9 @@ const (
 
 // Reason codes of faults that only a Source has.
 const (
-	codeEncrypted = "message_encrypted" // set-up: nobody here can read it
-	codeClosed    = "closed"            // set-up: the source has been closed
+	codeEncrypted  = "message_encrypted" // set-up: nobody here can read it
+	codeUnreadable = "entry_unreadable"  // set-up: an entry that can never be read, and is left out from now on
+	codeClosed     = "closed"            // set-up: the source has been closed
 )
 
 // Source is a consumer of a subscription in all partitions of its topics. It
@@ -71,6 +72,7 @@ type Source struct {
 	consumers  map[pulsar.Consumer]*consumer
 	absent     map[string]struct{}         // topics seen absent since Open
 	troubles   map[string]*graphmill.Fault // by what they are of
+	weight     float64                     // bytes of a message, where messages have been large; else 0
 }
 
 var _ sources.Source = (*Source)(nil)
@@ -149,6 +151,7 @@ func (s *Source) begin() error {
 	case s.begun:
 		return nil
 	}
+	s.links.onDiscard = s.discarded
 	cl, err := s.cfg.connect(s.links)
 	if err != nil {
 		return err
@@ -240,7 +243,7 @@ func (s *Source) sort(batch []pulsar.ConsumerMessage) {
 			c.p.broken = encrypted(c.p.tp, m.ID())
 			continue
 		}
-		rest, ok := c.admit(m.ID())
+		rest, ok := c.admit(m.ID(), len(m.Payload()))
 		if !ok {
 			continue
 		}
@@ -320,13 +323,29 @@ func (s *Source) forget(c *consumer) {
 	}
 }
 
-// queueSize is how many messages each consumer asks for beforehand, so that all of
-// them keep within what may be buffered.
+// queueSize is how many messages a consumer asks for beforehand, so that all of them
+// keep within what may be buffered. The protocol counts messages; that they are large
+// is known once some have come. The lock is held.
 func (s *Source) queueSize() int {
+	n := max(1, len(s.partitions))
+	most := min(mostQueued, s.cfg.MaxBufferedMessages/n)
+	if s.weight > 0 {
+		most = min(most, int(float64(s.cfg.MaxBufferedBytes)/float64(n)/s.weight))
+	}
+	return s.cfg.Client.queue(n, most)
+}
+
+// queueBytes is how many bytes of messages may be on their way through a consumer
+// before it is replaced by one that asks for fewer. The lock is held.
+func (s *Source) queueBytes() int64 {
+	return 2 * s.cfg.MaxBufferedBytes / int64(max(1, len(s.partitions)))
+}
+
+// heavier notes how many bytes a message has where messages are large.
+func (s *Source) heavier(bytes float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := max(1, len(s.partitions))
-	return s.cfg.Client.queue(n, min(mostQueued, s.cfg.MaxBufferedMessages/n))
+	s.weight = max(s.weight, bytes)
 }
 
 // fail ends the source: Open and Fetch return f from now on.
@@ -386,6 +405,13 @@ func (s *Source) Close(context.Context) error {
 		s.cl.Close()
 	}
 	return nil
+}
+
+// discarded ends the source where the client has thrown away what it cannot read. It
+// has acknowledged it, too, and asks nobody: that it is known is all that can be had.
+func (s *Source) discarded(topic, entry, why string) {
+	s.fail(ends(codeUnreadable, fmt.Sprintf("an entry of %s (%s) cannot be read: %s. The client has acknowledged it", topic, entry, why),
+		"start the stream to go on behind it; where that must not be, look at the producer first", nil))
 }
 
 // encrypted is the fault of a message that nobody here can read.
