@@ -17,13 +17,13 @@ type incoming struct {
 	rest int32 // messages that follow in its entry
 }
 
-// convert makes messages of the client's. Payloads stay where they are, in the
+// convert appends messages made of the client's. Payloads stay where they are, in the
 // client's buffers; all ids are parts of one string, and all headers of one slice.
 //
 // Of what the broker holds the client leaves out whether a payload or a key is null:
 // an empty payload is empty here, an empty key is none. Properties have neither order
 // nor duplicates; as headers they are sorted by name.
-func convert(in []incoming) []graphmill.Message {
+func convert(to []graphmill.Message, in []incoming) []graphmill.Message {
 	const idLength = 24
 	properties := 0
 	ids := make([]byte, 0, idLength*len(in))
@@ -34,20 +34,21 @@ func convert(in []incoming) []graphmill.Message {
 		ends[i] = len(ids)
 	}
 	text := string(ids)
-	out := make([]graphmill.Message, len(in))
+	to = slices.Grow(to, len(in))
 	headers := make([]graphmill.Header, 0, properties)
 	begin := 0
 	for i := range in {
 		from := len(headers)
 		headers = appendHeaders(headers, in[i].msg.Properties())
-		out[i] = message(in[i].tp, in[i].msg, in[i].rest)
-		out[i].ID = text[begin:ends[i]]
+		m := message(in[i].tp, in[i].msg, in[i].rest)
+		m.ID = text[begin:ends[i]]
 		if len(headers) > from {
-			out[i].Headers = headers[from:len(headers):len(headers)]
+			m.Headers = headers[from:len(headers):len(headers)]
 		}
+		to = append(to, m)
 		begin = ends[i]
 	}
-	return out
+	return to
 }
 
 // message is all of a message but its id as text and its headers.

@@ -37,6 +37,7 @@ type partition struct {
 	at       graphmill.Position  // all before it is acknowledged, as far as is known here
 	half     graphmill.MessageID // messages before it are done, of its own entry
 	messages []graphmill.Message // that have come out of the client, oldest first
+	fresh    []incoming          // that are about to become messages; empty but for a moment
 	entries  []entry             // that the messages are of
 	out      []entry             // handed out and not acknowledged, oldest first
 	renewed  bool                // the partition has been away since something was handed out
@@ -261,26 +262,37 @@ func (p *partition) position() graphmill.MessageID {
 	return at
 }
 
-// add takes messages of the partition that have come out of the client, in order.
-// The lock is held.
-func (p *partition) add(m graphmill.Message, id pulsar.MessageID) {
+// add takes a message of the partition that has come out of the client, each in its
+// turn. It has to be converted before the lock, which is held, is let go.
+func (p *partition) add(in incoming) {
+	id := idOf(in.msg.ID())
 	last := len(p.entries) - 1
-	if last < 0 || p.entries[last].whole || p.entries[last].ledger != m.MessageID.Ledger || p.entries[last].entry != m.MessageID.Entry {
+	if last < 0 || p.entries[last].whole || p.entries[last].ledger != id.Ledger || p.entries[last].entry != id.Entry {
 		if last >= 0 {
 			p.entries[last].whole = true
 		}
-		e := entry{ledger: m.MessageID.Ledger, entry: m.MessageID.Entry}
-		if id.BatchSize() == 0 { // the client's mark of a message in chunks
-			e.chunked = id
+		e := entry{ledger: id.Ledger, entry: id.Entry}
+		if in.msg.ID().BatchSize() == 0 { // the client's mark of a message in chunks
+			e.chunked = in.msg.ID()
 		}
 		p.entries = append(p.entries, e)
 		last++
 	}
-	if !m.MessageID.SameEntry(p.half) || m.MessageID.Compare(p.half) >= 0 {
-		p.messages = append(p.messages, m)
+	if !id.SameEntry(p.half) || id.Compare(p.half) >= 0 {
+		p.fresh = append(p.fresh, in)
 		p.entries[last].messages++
 	}
-	p.entries[last].whole = m.EntryRest == 0
+	p.entries[last].whole = in.rest == 0
+}
+
+// convert makes messages of what has been added. The lock is held.
+func (p *partition) convert() {
+	if len(p.fresh) == 0 {
+		return
+	}
+	p.messages = convert(p.messages, p.fresh)
+	clear(p.fresh)
+	p.fresh = p.fresh[:0]
 }
 
 // handOut takes whole entries of the partition's beginning, with at most room

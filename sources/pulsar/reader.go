@@ -231,7 +231,7 @@ func (p *pump) read() error {
 		}
 		p.at = behind(id)
 		select {
-		case p.r.entries <- convert(p.entry):
+		case p.r.entries <- convert(nil, p.entry):
 			p.entry, p.next = nil, p.at
 		case <-p.r.life.Done():
 			return p.r.life.Err()

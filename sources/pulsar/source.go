@@ -228,9 +228,8 @@ drain:
 // sort gives messages to their partitions. What an earlier consumer of a partition
 // had received is dropped: it comes again. The lock is held.
 func (s *Source) sort(batch []pulsar.ConsumerMessage) {
-	in := make([]incoming, 0, len(batch))
-	of := make([]*partition, 0, len(batch))
 	var c *consumer
+	var touched []*partition
 	for i := range batch {
 		m := &batch[i]
 		if c == nil || c.cl != m.Consumer {
@@ -247,11 +246,13 @@ func (s *Source) sort(batch []pulsar.ConsumerMessage) {
 		if !ok {
 			continue
 		}
-		in = append(in, incoming{c.p.tp, m.Message, rest})
-		of = append(of, c.p)
+		if len(c.p.fresh) == 0 {
+			touched = append(touched, c.p)
+		}
+		c.p.add(incoming{c.p.tp, m.Message, rest})
 	}
-	for i, m := range convert(in) {
-		of[i].add(m, in[i].msg.ID())
+	for _, p := range touched {
+		p.convert()
 	}
 }
 
