@@ -95,21 +95,24 @@ func (o outside) send(t *testing.T, name string, texts ...string) graphmill.Mess
 	})
 	require.NoError(t, err)
 	defer p.Close()
-	ids := make(chan graphmill.MessageID, len(texts))
+	type receipt struct {
+		id  client.MessageID
+		err error
+	}
+	receipts := make(chan receipt, len(texts))
 	for _, s := range texts {
 		p.SendAsync(t.Context(), &client.ProducerMessage{Payload: []byte(s)}, func(id client.MessageID, _ *client.ProducerMessage, err error) {
-			if err == nil {
-				ids <- graphmill.MessageID{Ledger: id.LedgerID(), Entry: id.EntryID()}
-			}
-			if len(ids) == 0 {
-				close(ids)
-			}
+			receipts <- receipt{id, err}
 		})
 	}
 	require.NoError(t, p.FlushWithCtx(t.Context()))
-	id, ok := <-ids
-	require.True(t, ok, "sending has failed")
-	return id
+	var first graphmill.MessageID
+	for range texts {
+		r := <-receipts
+		require.NoError(t, r.err)
+		first = graphmill.MessageID{Ledger: r.id.LedgerID(), Entry: r.id.EntryID()}
+	}
+	return first
 }
 
 func (o outside) config(topics ...string) pulsar.Config {

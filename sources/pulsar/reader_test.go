@@ -139,6 +139,11 @@ func leavesSubscriptionAlone(t *testing.T, o outside) {
 // The client's reader goes on behind what it had in its queue when it connects anew,
 // and forgets what it had taken out of it. The gap must be noticed.
 func TestReaderLeavesNothingOutWhenItsConnectionBreaks(t *testing.T) {
+	if raceDetector {
+		// Reader.Next of the client (0.19.0) writes lastDequeuedMsg while its reconnect
+		// reads it. It decides where the client goes on, which is looked at anyway.
+		t.Skip("the client's reader has a race of its own when it connects anew")
+	}
 	t.Parallel()
 	const entries = 400
 	s := pulsarserver.Start(t, pulsarserver.Options{})
