@@ -34,7 +34,9 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(withServer{m})
+	// The client looks after each message in chunks by a goroutine that ends with its
+	// patience, whatever becomes of message and consumer.
+	goleak.VerifyTestMain(withServer{m}, goleak.IgnoreTopFunction("github.com/apache/pulsar-client-go/pulsar.(*chunkedMsgCtxMap).discardChunkIfExpire"))
 }
 
 // withServer runs tests and ends the real server before goroutines that are left are

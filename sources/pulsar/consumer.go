@@ -16,7 +16,7 @@ import (
 // the partition comes back to it after something had arrived. So whatever comes of
 // it belongs to one unbroken time in which the partition was ours, and begins with
 // the first message that the subscription had not acknowledged then (see
-// docs/decisions/0013-pulsar-activation.md).
+// docs/decisions/0023-a-pulsar-consumer-serves-one-time-of-ownership.md).
 //
 // It is the client's listener and interceptor. The client calls both from the
 // goroutine that reads the connection, so in the order in which the broker sent

@@ -20,8 +20,10 @@ const (
 	// of one alone.
 	noDiscovery = time.Duration(math.MaxInt64)
 
-	// chunkPatience is how long a big message, sent in chunks, may take from the
-	// first chunk to the last before the client gives it up.
+	// chunkPatience is how long a big message, sent in chunks, may take from the first
+	// chunk to the last. Then the client acknowledges what has come of it, unasked: the
+	// producer is taken for dead. Until then each such message holds a goroutine of the
+	// client.
 	chunkPatience = 10 * time.Minute
 
 	pipeLength     = 1000 // messages that have come out of the client's consumers
