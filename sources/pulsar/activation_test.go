@@ -50,6 +50,7 @@ type rider struct {
 	over     chan struct{}
 
 	mu      sync.Mutex
+	reading bool // Open has returned; before that there is nothing to let go of
 	kick    context.CancelFunc
 	letters []letter
 	next    map[graphmill.TopicPartition]int // number to come, since the assignment; absent: any
@@ -68,6 +69,10 @@ func (r *rider) Assigned([]graphmill.Position) { r.h.mu.Lock(); defer r.h.mu.Unl
 func (r *rider) Revoked(ctx context.Context, tps []graphmill.TopicPartition, _ bool) {
 	l := letter{tps, make(chan struct{})}
 	r.mu.Lock()
+	if !r.reading {
+		r.mu.Unlock()
+		return
+	}
 	r.letters = append(r.letters, l)
 	if r.kick != nil {
 		r.kick()
@@ -96,6 +101,9 @@ func (r *rider) run() {
 	if err := r.src.Open(r.fetching); err != nil {
 		return
 	}
+	r.mu.Lock()
+	r.reading = true
+	r.mu.Unlock()
 	for r.fetching.Err() == nil {
 		ctx, cancel := context.WithCancel(r.fetching)
 		r.mu.Lock()
