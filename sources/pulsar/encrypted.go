@@ -2,9 +2,12 @@ package pulsar
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/apache/pulsar-client-go/pulsar"
 	"github.com/apache/pulsar-client-go/pulsar/crypto"
+
+	"github.com/graphmill/graphmill"
 )
 
 // passEncrypted makes the client hand over encrypted messages as they are.
@@ -13,6 +16,26 @@ func passEncrypted() *pulsar.MessageDecryptionInfo {
 		KeyReader:                   noKeys{},
 		ConsumerCryptoFailureAction: crypto.ConsumerCryptoFailureActionConsume,
 	}
+}
+
+// unreadableKey is the name of the key to an entry that the client must not see (see
+// guard). Its value tells why.
+const unreadableKey = "graphmill: unreadable"
+
+// obstacle is the fault of a message that nobody here can read; nil where it can be
+// read.
+func obstacle(tp graphmill.TopicPartition, m pulsar.Message) *graphmill.Fault {
+	locked := m.GetEncryptionContext()
+	if locked == nil {
+		return nil
+	}
+	at := fmt.Sprintf("%d:%d of %s", m.ID().LedgerID(), m.ID().EntryID(), tp)
+	if why, is := locked.Keys[unreadableKey]; is {
+		return ends(codeUnreadable, fmt.Sprintf("entry %s cannot be read: %s", at, why.KeyValue),
+			"look at the producer; to go on behind the entry, move the position with stream offsets --set", nil)
+	}
+	return ends(codeEncrypted, "message "+at+" is encrypted by its producer, and Graphmill has no keys",
+		"read a topic that is not encrypted, or move the position behind the message with stream offsets --set", nil)
 }
 
 // noKeys has no keys.

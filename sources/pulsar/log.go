@@ -81,8 +81,13 @@ func (l clientLogger) with(fields pulsarlog.Fields) clientLogger {
 // Debug implements the client's Logger and Entry, as the methods below do.
 func (clientLogger) Debug(...any) {}
 
-// Debugf leaves the client's own messages for debugging out.
-func (clientLogger) Debugf(string, ...any) {}
+// Debugf leaves the client's own messages for debugging out, but for one: it comes
+// before the client looks into a command (see guard).
+func (clientLogger) Debugf(format string, args ...any) {
+	if format == saysReceived && len(args) == 2 {
+		guard(args[1])
+	}
+}
 
 // Info looks at a message and hands it on.
 func (l clientLogger) Info(args ...any) { l.say("info", args) }

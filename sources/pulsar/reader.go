@@ -215,8 +215,8 @@ func (p *pump) read() error {
 		if err != nil {
 			return err
 		}
-		if m.GetEncryptionContext() != nil {
-			return p.fail(encrypted(p.tp, m.ID()))
+		if f := obstacle(p.tp, m); f != nil {
+			return p.fail(f)
 		}
 		id := idOf(m.ID())
 		if id != p.at && !fresh {

@@ -237,11 +237,15 @@ func (s *Source) sort(batch []pulsar.ConsumerMessage) {
 		if c == nil || c.cl != m.Consumer {
 			c = s.consumers[m.Consumer]
 		}
-		if c == nil || c.p.current != c || c.p.broken != nil {
+		if p := s.blocked(c, m); p != nil {
+			if p.broken == nil {
+				p.broken = obstacle(p.tp, m)
+			}
+			p.current.suppose(active) // the broker sends to the active one alone
+			p.kick()
 			continue
 		}
-		if m.GetEncryptionContext() != nil {
-			c.p.broken = encrypted(c.p.tp, m.ID())
+		if c == nil || c.p.current != c || c.p.broken != nil {
 			continue
 		}
 		rest, ok := c.admit(m.ID(), len(m.Payload()))
@@ -256,6 +260,27 @@ func (s *Source) sort(batch []pulsar.ConsumerMessage) {
 	for _, p := range touched {
 		p.convert()
 	}
+}
+
+// blocked returns the partition that ends with a message that cannot be read; nil
+// where it can be, or is of an earlier consumer. The client has not shown it to the
+// interceptor, so the consumer may not be introduced yet. The lock is held.
+func (s *Source) blocked(c *consumer, m pulsar.Message) *partition {
+	if m.GetEncryptionContext() == nil {
+		return nil
+	}
+	if c != nil {
+		if c.p.current != c {
+			return nil
+		}
+		return c.p
+	}
+	for _, p := range s.partitions {
+		if partitionName(p.tp) == m.Topic() && p.current != nil && p.current.cl == nil {
+			return p
+		}
+	}
+	return nil
 }
 
 // handOut takes what is whole from the partitions in turn.
@@ -415,10 +440,4 @@ func (s *Source) Close(context.Context) error {
 func (s *Source) discarded(topic, entry, why string) {
 	s.fail(ends(codeUnreadable, fmt.Sprintf("an entry of %s (%s) cannot be read: %s. The client has acknowledged it", topic, entry, why),
 		"start the stream to go on behind it; where that must not be, look at the producer first", nil))
-}
-
-// encrypted is the fault of a message that nobody here can read.
-func encrypted(tp graphmill.TopicPartition, id pulsar.MessageID) *graphmill.Fault {
-	return ends(codeEncrypted, fmt.Sprintf("message %d:%d of %s is encrypted by its producer, and Graphmill has no keys", id.LedgerID(), id.EntryID(), tp),
-		"read a topic that is not encrypted, or move the position behind the message with stream offsets --set", nil)
 }
