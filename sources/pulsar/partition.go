@@ -91,12 +91,19 @@ func (p *partition) run(ctx context.Context) {
 			wait = min(2*wait, longPause)
 			continue
 		}
-		wait = firstPause
 		p.s.recoveredFrom(p.tp.String())
+		began := time.Now()
 		p.hold(ctx, c)
 		p.letGo(c)
 		c.cl.Close()
 		p.s.forget(c)
+		if time.Since(began) > longPause {
+			wait = firstPause
+			continue
+		}
+		// A broker that lets in and throws out at once is not to be asked all the time.
+		_ = pause(ctx, wait)
+		wait = min(2*wait, longPause)
 	}
 }
 
@@ -124,7 +131,6 @@ func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
 		s.forget(c)
 		return nil, err
 	}
-
 	s.introduce(cl, c)
 	s.mu.Lock()
 	p.settled = true
