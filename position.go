@@ -10,11 +10,17 @@ import (
 // TopicPartition names one partition of one topic.
 type TopicPartition struct {
 	Topic     string `json:"topic"`
-	Partition int32  `json:"partition"`
+	Partition int32  `json:"partition"` // -1: none, of a topic of Pulsar that is not partitioned
 }
 
-// String returns topic/partition, the form that flags and messages use.
-func (tp TopicPartition) String() string { return fmt.Sprintf("%s/%d", tp.Topic, tp.Partition) }
+// String returns topic/partition, the form that flags and messages use; the topic
+// alone where it is not partitioned.
+func (tp TopicPartition) String() string {
+	if tp.Partition < 0 {
+		return tp.Topic
+	}
+	return fmt.Sprintf("%s/%d", tp.Topic, tp.Partition)
+}
 
 // Position is how far a stream has come in one partition.
 type Position struct {

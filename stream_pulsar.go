@@ -1,6 +1,7 @@
 package graphmill
 
 import (
+	"net/url"
 	"regexp"
 	"strings"
 	"unicode"
@@ -74,7 +75,7 @@ func PulsarTopic(name string) string {
 }
 
 var (
-	pulsarTopicName = regexp.MustCompile(`^persistent://[-=:.\w]+/[-=:.\w]+/[^\s/]+$`)
+	pulsarTopicName = regexp.MustCompile(`^persistent://[-=:.\w]+/[-=:.\w]+/[^\s/,]+$`)
 	pulsarPartition = regexp.MustCompile(`-partition-\d+$`)
 )
 
@@ -112,6 +113,18 @@ func SplitTopicsPattern(pattern string) (namespace string, name *regexp.Regexp, 
 	return parts[0] + "/" + parts[1], name, nil
 }
 
+// ValidateAdminURL returns an error of KindInvalid that names field unless address
+// is one of Pulsar's admin REST: http://host:port or https://host:port. The error
+// does not repeat it, in which a password may stand by mistake.
+func ValidateAdminURL(field, address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+		strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || len(address) > maxServiceURLLength {
+		return Invalid(field, "an address is not of the form http://host:port or https://host:port, such as http://127.0.0.1:8080")
+	}
+	return nil
+}
+
 func validateTopicsPattern(pattern string) error {
 	if len(pattern) > maxPatternLength {
 		return Invalid("topics_pattern", "it has %d bytes, %d are the most", len(pattern), maxPatternLength)
@@ -120,13 +133,13 @@ func validateTopicsPattern(pattern string) error {
 	return err
 }
 
-// ValidateServiceURL returns an error of KindInvalid that names field unless url is
-// the address of a Pulsar: pulsar://host:port or pulsar+ssl://host:port, with more
+// ValidateServiceURL returns an error of KindInvalid that names field unless address is
+// that of a Pulsar: pulsar://host:port or pulsar+ssl://host:port, with more
 // hosts behind commas. Without a port it is 6650, with TLS 6651. The error does not
 // repeat the address, in which a password may stand by mistake.
-func ValidateServiceURL(field, url string) error {
-	scheme, hosts, ok := strings.Cut(url, "://")
-	if !ok || scheme != "pulsar" && scheme != "pulsar+ssl" || len(url) > maxServiceURLLength {
+func ValidateServiceURL(field, address string) error {
+	scheme, hosts, ok := strings.Cut(address, "://")
+	if !ok || scheme != "pulsar" && scheme != "pulsar+ssl" || len(address) > maxServiceURLLength {
 		return Invalid(field, "an address is not of the form pulsar://host:port or pulsar+ssl://host:port")
 	}
 	for host := range strings.SplitSeq(strings.TrimSuffix(hosts, "/"), ",") {

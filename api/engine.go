@@ -42,7 +42,7 @@ type Engine interface {
 	// Streams returns every stream, sorted by name.
 	Streams(ctx context.Context) ([]server.StreamInfo, error)
 	Stream(ctx context.Context, name string) (server.StreamInfo, error)
-	DeleteStream(ctx context.Context, name string) error
+	DeleteStream(ctx context.Context, name string, r server.DeleteRequest) error
 	// StartStream returns once the start positions are settled, or once the
 	// server's start timeout has passed: the stream is then waiting. With a batch
 	// limit it returns when so many batches are applied.

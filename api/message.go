@@ -22,9 +22,12 @@ type Message struct {
 	KeyBase64     *string  `json:"key_base64,omitempty" doc:"The key in base64, where it is no UTF-8 text."`
 	Topic         string   `json:"topic" required:"false" doc:"The topic."`
 	Partition     int32    `json:"partition" required:"false" minimum:"-1" doc:"The partition; -1 for none."`
-	Offset        *int64   `json:"offset,omitempty" minimum:"-1" doc:"The offset. Given by hand and left out: the place in the list, from 0."`
+	Offset        *int64   `json:"offset,omitempty" minimum:"-1" doc:"The offset; -1 for Pulsar. Given by hand and left out: the place in the list, from 0, or -1 where there is an id."`
 	Timestamp     int64    `json:"timestamp" required:"false" doc:"Milliseconds since 1970-01-01T00:00:00Z."`
-	Headers       []Header `json:"headers,omitempty" doc:"Headers in order, each [key, value]."`
+	Headers       []Header `json:"headers,omitempty" doc:"Headers in order, each [key, value]; of Pulsar the properties."`
+
+	ID        string              `json:"id,omitempty" doc:"Pulsar: the id as transformations have it, LEDGER:ENTRY:PARTITION:INDEX."`
+	MessageID graphmill.MessageID `json:"message_id,omitzero" doc:"Pulsar: where it stands, LEDGER:ENTRY:INDEX, the form of positions."`
 }
 
 // Header is one header of a message: in JSON the pair [key, value], where the
@@ -84,7 +87,7 @@ func (Header) Schema(huma.Registry) *huma.Schema {
 
 // NewMessage returns the JSON form of m.
 func NewMessage(m *graphmill.Message) Message {
-	out := Message{Topic: m.Topic, Partition: m.Partition, Offset: &m.Offset, Timestamp: m.Timestamp}
+	out := Message{Topic: m.Topic, Partition: m.Partition, Offset: &m.Offset, Timestamp: m.Timestamp, ID: m.ID, MessageID: m.MessageID}
 	out.Payload, out.PayloadBase64 = textOrBase64(m.Payload)
 	out.Key, out.KeyBase64 = textOrBase64(m.Key)
 	for _, h := range m.Headers {
@@ -110,9 +113,13 @@ func textOrBase64(b []byte) (text, encoded *string) {
 func (m *Message) Message(i int) (graphmill.Message, error) {
 	out := graphmill.Message{
 		Topic: m.Topic, Partition: m.Partition, Offset: int64(i), Timestamp: m.Timestamp, BrokerTime: -1,
+		ID: m.ID, MessageID: m.MessageID,
 	}
-	if m.Offset != nil {
+	switch {
+	case m.Offset != nil:
 		out.Offset = *m.Offset
+	case m.ID != "":
+		out.Offset = -1
 	}
 	var err error
 	if out.Payload, err = fromTextOrBase64("payload", m.Payload, m.PayloadBase64); err != nil {
@@ -151,6 +158,8 @@ type MessageRef struct {
 	Topic     string `json:"topic"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
+
+	MessageID graphmill.MessageID `json:"message_id,omitzero"`
 }
 
 // Statement is one (query, parameters) pair of a transformation.
@@ -196,5 +205,5 @@ func refOf(messages []graphmill.Message, i int) *MessageRef {
 		return nil
 	}
 	m := &messages[i]
-	return &MessageRef{Topic: m.Topic, Partition: m.Partition, Offset: m.Offset}
+	return &MessageRef{Topic: m.Topic, Partition: m.Partition, Offset: m.Offset, MessageID: m.MessageID}
 }

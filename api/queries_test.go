@@ -459,7 +459,7 @@ func TestWhatIsWrongWithAStatementIsToldWithItsPlace(t *testing.T) {
 	require.Equal(t, map[string]any{"line": 3.0, "column": 3.0, "length": 9.0}, wrong["position"])
 	require.Equal(t, "did you mean TRANSFORM?", wrong["next_step"])
 	require.Equal(t, "semantic_error", w.query(t, 422, "CREATE KAFKA STREAM s TRANSFORM m.f")["code"])
-	require.Equal(t, "not_available_yet", w.query(t, 501, "CREATE PULSAR STREAM s TOPICS t TRANSFORM m.f SERVICE_URL 'pulsar://x'")["code"])
+	require.Equal(t, "not_available_yet", w.query(t, 501, "CREATE PULSAR STREAM s TOPICS t TRANSFORM m.f SERVICE_URL 'pulsar://x' PARALLELISM 2")["code"])
 	for _, text := range []string{";", " ", "EXPLAIN SHOW STREAMS", "PROFILE START STREAM s", "SHOW STREAMS; SHOW STREAMS", "BEGIN"} {
 		require.Equal(t, "syntax_error", w.query(t, 422, text)["code"], text)
 	}

@@ -119,7 +119,8 @@ OffsetProblem.code          position_lost or topic_recreated.
 OffsetProblem.text          What is the matter.
 OffsetProblem.next_step     What to do, a sentence or a command.
 MessageRef.partition      The partition.
-MessageRef.offset         The offset.
+MessageRef.offset         The offset; -1 for Pulsar.
+MessageRef.message_id     Pulsar: where it stands, LEDGER:ENTRY:INDEX.
 Reason.code               A stable word for programs, such as broker_unreachable.
 Reason.text               What is the matter.
 Reason.since              Since when.

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -121,6 +122,11 @@ type ChangedStream struct {
 	Error *Problem        `json:"error,omitempty" doc:"Why it could not be started or stopped."`
 }
 
+// Dropped tells what a stream that was dropped leaves behind.
+type Dropped struct {
+	Notices []string `json:"notices" doc:"What it leaves with the broker at a price, and how that is ended."`
+}
+
 type (
 	streamInput struct {
 		Name string `path:"name" doc:"The name of the stream."`
@@ -130,6 +136,14 @@ type (
 		Status   int
 		Location string `header:"Location" doc:"Where the stream is."`
 		Body     Stream
+	}
+	deleteInput struct {
+		Name        string `path:"name" doc:"The name of the stream."`
+		Unsubscribe bool   `query:"unsubscribe" doc:"End its subscription, too, so that the broker keeps no more messages for it. Of Pulsar only."`
+	}
+	deleteOutput struct {
+		Status int
+		Body   *Dropped
 	}
 	streamOutput  struct{ Body Stream }
 	streamsOutput struct{ Body Streams }
@@ -191,9 +205,13 @@ func (s *service) registerStreams() {
 	})
 	register(s, huma.Operation{
 		OperationID: "deleteStream", Method: http.MethodDelete, Path: one, Tags: tags,
-		Summary:     "Drop a stream",
-		Description: "A running stream is stopped first. Its consumer group and the graph stay as they are.",
+		Summary: "Drop a stream",
+		Description: "A running stream is stopped first. Its consumer group, or subscription, and the graph stay as they are. " +
+			"Pulsar keeps messages for a subscription as long as there is one: where one stays, the answer is 200 and says so.",
+		DefaultStatus: http.StatusNoContent,
+		Responses:     map[string]*huma.Response{"200": {Description: "It is dropped, and leaves something with the broker."}},
 	}, s.deleteStream)
+	s.huma.OpenAPI().Paths[one].Delete.Responses["200"].Content = map[string]*huma.MediaType{jsonType: {Schema: s.huma.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Dropped](), true, "")}}
 	register(s, huma.Operation{
 		OperationID: "startStream", Method: http.MethodPost, Path: one + ":start", Tags: tags,
 		Summary: "Start a stream",
@@ -296,11 +314,21 @@ func (s *service) changedAll(ctx context.Context, all []server.Changed, err erro
 	return out, nil
 }
 
-func (s *service) deleteStream(ctx context.Context, in *streamInput) (*struct{}, error) {
+func (s *service) deleteStream(ctx context.Context, in *deleteInput) (*deleteOutput, error) {
 	if err := graphmill.ValidateName("name", in.Name); err != nil {
 		return nil, err
 	}
-	return nil, s.engine.DeleteStream(ctx, in.Name)
+	info, err := s.engine.Stream(ctx, in.Name)
+	if err == nil {
+		err = s.engine.DeleteStream(ctx, in.Name, server.DeleteRequest{Unsubscribe: in.Unsubscribe})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if kept := info.Kept(); kept != "" && !in.Unsubscribe {
+		return &deleteOutput{Status: http.StatusOK, Body: &Dropped{Notices: []string{kept}}}, nil
+	}
+	return &deleteOutput{Status: http.StatusNoContent}, nil
 }
 
 func (s *service) streamStatus(ctx context.Context, in *streamInput) (*statusOutput, error) {

@@ -97,7 +97,7 @@ func TestAStoppedStreamWhoseKeyIsLostSaysSo(t *testing.T) {
 	require.Equal(t, graphmill.StateStopped, st.State)
 	require.Equal(t, "secret_key", st.Reason.Code)
 	requireCode(t, stop(s)(), "already_stopped")
-	require.NoError(t, s.DeleteStream(t.Context(), "s"))
+	require.NoError(t, s.DeleteStream(t.Context(), "s", server.DeleteRequest{}))
 	w.create(s, func(spec *graphmill.StreamSpec) { spec.Credentials = map[string]string{"client.id": "me"} })
 }
 
@@ -151,10 +151,10 @@ func TestCase40ABrokenEntryIsShownAndCanBeDropped(t *testing.T) {
 			_, err = s.CreateStream(t.Context(), server.CreateRequest{Spec: graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "obedient"}, Check: true})
 			requireCode(t, err, "entry_broken")
 
-			require.NoError(t, s.DeleteStream(t.Context(), "s"))
+			require.NoError(t, s.DeleteStream(t.Context(), "s", server.DeleteRequest{}))
 			_, err = s.Stream(t.Context(), "s")
 			requireCode(t, err, "stream_not_found")
-			requireCode(t, s.DeleteStream(t.Context(), "s"), "stream_not_found")
+			requireCode(t, s.DeleteStream(t.Context(), "s", server.DeleteRequest{}), "stream_not_found")
 			w.create(s, nil)
 			w.start(s)
 		})

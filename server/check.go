@@ -119,6 +119,10 @@ func (s *Server) nothingCame(ctx context.Context, spec graphmill.StreamSpec, r C
 		lag += max(p.Lag, 0)
 	}
 	switch {
+	case !settled && kindOf(spec) == graphmill.SourcePulsar:
+		e.Text += fmt.Sprintf(": no position of the subscription %q is known here, and only an admin URL could tell it, so start_from (%s) counts", info.Group, spec.StartFrom)
+	case lag == 0 && kindOf(spec) == graphmill.SourcePulsar:
+		e.Text += fmt.Sprintf(": the subscription %q has read everything that there is", info.Group)
 	case !settled && spec.StartFrom == graphmill.StartLatest:
 		e.Text += fmt.Sprintf(": the group %q has no position yet, and a new group begins at latest, so only what comes from now on is seen", info.Group)
 	case !settled:

@@ -11,7 +11,8 @@ import (
 )
 
 // CreateStream stores a definition, stopped. Unless check is false, broker and
-// topics must be there within the create timeout. Warnings tell what will keep
+// topics must be there within the create timeout; a subscription, where the broker
+// needs one for keeping messages, is made. Warnings tell what will keep
 // it from starting, such as a module that is not there yet. A dry run stores
 // nothing, and is refused by what would refuse the creation.
 //
@@ -56,6 +57,11 @@ func (s *Server) CreateStream(ctx context.Context, r CreateRequest) (StreamInfo,
 	if r.DryRun {
 		return StreamInfo{Spec: spec, Desired: graphmill.StateStopped, State: graphmill.StateStopped, Owner: r.Owner, Warnings: warnings}, nil
 	}
+	more, err := s.prepare(ctx, spec, r.Check)
+	if err != nil {
+		return StreamInfo{}, err
+	}
+	warnings = append(warnings, more...)
 	st, err := s.define(ctx, spec, r.Owner)
 	if err != nil {
 		return StreamInfo{}, err
@@ -149,7 +155,12 @@ func (s *Server) clientNotes(spec graphmill.StreamSpec, told string, check bool)
 func (s *Server) probe(ctx context.Context, spec graphmill.StreamSpec) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CreateTimeout)
 	defer cancel()
-	err := s.broker(spec).probe(ctx)
+	return unlessUnchecked(s.broker(spec).probe(ctx))
+}
+
+// unlessUnchecked makes a fault the answer to a command that could be told not to
+// look.
+func unlessUnchecked(err error) error {
 	f, ok := asFault(err)
 	if !ok {
 		return err
@@ -177,14 +188,15 @@ func (s *Server) groupWarnings(ctx context.Context, spec graphmill.StreamSpec) [
 	var at []graphmill.Position
 	for _, p := range info.Partitions {
 		if p.Origin == graphmill.OriginGroup {
-			at = append(at, graphmill.Position{TopicPartition: p.TopicPartition, Offset: p.Offset})
+			at = append(at, graphmill.Position{TopicPartition: p.TopicPartition, Offset: p.Offset, MessageID: p.MessageID})
 		}
 	}
 	if len(at) == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("the consumer group %q has positions already: the stream begins at %s there, whatever start_from says; to begin elsewhere: graphmill stream offsets %s --set earliest",
-		spec.ConsumerGroup, positionsText(at), spec.Name)}
+	r := s.reads(spec)
+	return []string{fmt.Sprintf("the %s %q has positions already: the stream begins at %s there, whatever start_from says; to begin elsewhere: graphmill stream offsets %s --set earliest",
+		r.groupWord(), r.group, positionsText(at), spec.Name)}
 }
 
 // warnings tells what will not work as it is.

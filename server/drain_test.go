@@ -79,7 +79,7 @@ func TestEveryCommandEndsInEveryState(t *testing.T) {
 			require.Equal(w.t, graphmill.StateStopped, st.Desired)
 			requireCode(w.t, stop(s)(), "already_stopped")
 		}},
-		"DROP": {func(s *server.Server) error { return s.DeleteStream(context.Background(), "s") }, func(w *world, s *server.Server) {
+		"DROP": {func(s *server.Server) error { return s.DeleteStream(context.Background(), "s", server.DeleteRequest{}) }, func(w *world, s *server.Server) {
 			_, err := s.Stream(w.t.Context(), "s")
 			requireCode(w.t, err, "stream_not_found")
 		}},
@@ -105,7 +105,7 @@ func TestEveryCommandEndsInEveryState(t *testing.T) {
 		}},
 		"STOP and DROP": {func(s *server.Server) error {
 			stopped := begun(stop(s))
-			if err := s.DeleteStream(context.Background(), "s"); err != nil {
+			if err := s.DeleteStream(context.Background(), "s", server.DeleteRequest{}); err != nil {
 				return err
 			}
 			<-stopped // it was faster, or the stream is gone
@@ -138,7 +138,7 @@ func TestEveryCommandEndsInEveryState(t *testing.T) {
 
 func TestCase31ACommandDuringAPauseBetweenAttemptsEndsAtOnce(t *testing.T) {
 	for name, command := range map[string]func(*server.Server) error{
-		"DROP":                  func(s *server.Server) error { return s.DeleteStream(context.Background(), "s") },
+		"DROP":                  func(s *server.Server) error { return s.DeleteStream(context.Background(), "s", server.DeleteRequest{}) },
 		"PATCH":                 func(s *server.Server) error { _, err := patch(s, `{"batch_size":7}`, ""); return err },
 		"the end of the server": func(s *server.Server) error { return s.Close(context.Background()) },
 	} {

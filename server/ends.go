@@ -48,7 +48,7 @@ func (e *ends) fresh() map[graphmill.TopicPartition]graphmill.PartitionStatus {
 func (e *ends) note(partitions []graphmill.PartitionStatus) {
 	seen := make(map[graphmill.TopicPartition]graphmill.PartitionStatus, len(partitions))
 	for _, p := range partitions {
-		if p.End >= 0 {
+		if p.End >= 0 || p.Lag >= 0 {
 			seen[p.TopicPartition] = p
 		}
 	}

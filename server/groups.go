@@ -11,8 +11,8 @@ import (
 // part of its messages each, which nobody wants: CREATE warns of it, and START
 // refuses it while the other one runs.
 
-// twins names a topic that both read in one group of the same brokers.
-func (s *Server) twins(a, b graphmill.StreamSpec) (topic string, are bool) {
+// twins names what both read in one group of the same brokers: "topic ...".
+func (s *Server) twins(a, b graphmill.StreamSpec) (what string, are bool) {
 	x, y := s.reads(a), s.reads(b)
 	if a.Name == b.Name || x.group != y.group || !x.sharesBroker(&y) {
 		return "", false
@@ -41,10 +41,10 @@ func (s *Server) runningTwin(st *stream, spec graphmill.StreamSpec) error {
 		if other == st || !other.active() {
 			return
 		}
-		if topic, are := s.twins(spec, other.record().Spec); are {
+		if what, are := s.twins(spec, other.record().Spec); are {
 			r := s.reads(spec)
 			refused = &graphmill.Error{Kind: graphmill.KindConflict, Code: "group_shared",
-				Text: fmt.Sprintf("stream %q is running and reads topic %q %s; each would get a part of the messages", other.name(), topic, r.inGroup()),
+				Text: fmt.Sprintf("stream %q is running and reads %s %s; each would get a part of the messages", other.name(), what, r.inGroup()),
 				Next: fmt.Sprintf("stop that stream, or create this one with a %s of its own", r.groupWord())}
 		}
 	})
@@ -55,10 +55,10 @@ func (s *Server) runningTwin(st *stream, spec graphmill.StreamSpec) error {
 func (s *Server) twinWarnings(spec graphmill.StreamSpec) []string {
 	var warnings []string
 	s.each(func(other *stream) {
-		if topic, are := s.twins(spec, other.record().Spec); are {
+		if what, are := s.twins(spec, other.record().Spec); are {
 			r := s.reads(spec)
-			warnings = append(warnings, fmt.Sprintf("stream %q reads topic %q %s: each would get a part of the messages, so they cannot run together",
-				other.name(), topic, r.inGroup()))
+			warnings = append(warnings, fmt.Sprintf("stream %q reads %s %s: each would get a part of the messages, so they cannot run together",
+				other.name(), what, r.inGroup()))
 		}
 	})
 	return warnings

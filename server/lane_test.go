@@ -47,7 +47,7 @@ func (w *world) pushUnused(s *server.Server, bytes []byte) {
 func TestABatchThatWouldBeDroppedIsNotWaitedFor(t *testing.T) {
 	// The transformation is in the middle of a batch and will be for ten minutes.
 	for name, end := range map[string]func(*server.Server) error{
-		"DROP":                  func(s *server.Server) error { return s.DeleteStream(context.Background(), "s") },
+		"DROP":                  func(s *server.Server) error { return s.DeleteStream(context.Background(), "s", server.DeleteRequest{}) },
 		"the end of the server": func(s *server.Server) error { return s.Close(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -103,7 +103,7 @@ func TestNobodyWaitsBehindAStartThatWaits(t *testing.T) {
 	})
 	t.Run("DROP", func(t *testing.T) {
 		_, s, started := waitingForTopic(t)
-		promptly(t, "DROP", func() { require.NoError(t, s.DeleteStream(t.Context(), "s")) })
+		promptly(t, "DROP", func() { require.NoError(t, s.DeleteStream(t.Context(), "s", server.DeleteRequest{})) })
 		requireCode(t, <-started, "stopped_meanwhile")
 	})
 	t.Run("the end of the server", func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestNobodyWaitsBehindAStartThatWaits(t *testing.T) {
 func TestTheEndOfTheServerDoesNotWaitBehindACommand(t *testing.T) {
 	for name, command := range map[string]func(*server.Server) error{
 		"STOP": func(s *server.Server) error { return stop(s)() },
-		"DROP": func(s *server.Server) error { return s.DeleteStream(context.Background(), "s") },
+		"DROP": func(s *server.Server) error { return s.DeleteStream(context.Background(), "s", server.DeleteRequest{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, s, _ := hanging(t, func(c *server.Config) { c.DrainTimeout = time.Hour })
@@ -143,7 +143,7 @@ func TestACommandWhoseClientHasGoneIsNotBegun(t *testing.T) {
 		_, err := s.StartStream(ctx, "s", server.StartRequest{})
 		return err
 	})
-	dropped := begun(func() error { return s.DeleteStream(ctx, "s") })
+	dropped := begun(func() error { return s.DeleteStream(ctx, "s", server.DeleteRequest{}) })
 	cancel()
 	promptly(t, "a START that nobody waits for", func() { require.ErrorIs(t, <-started, context.Canceled) })
 	promptly(t, "a DROP that nobody waits for", func() { require.ErrorIs(t, <-dropped, context.Canceled) })
@@ -258,13 +258,13 @@ func TestOneNameCreatedAndDroppedByMany(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() { _, _ = s.CreateStream(context.Background(), server.CreateRequest{Spec: spec, Check: false}) })
-			wg.Go(func() { _ = s.DeleteStream(context.Background(), "s") })
+			wg.Go(func() { _ = s.DeleteStream(context.Background(), "s", server.DeleteRequest{}) })
 		}
 		wg.Wait()
-		_ = s.DeleteStream(t.Context(), "s")
+		_ = s.DeleteStream(t.Context(), "s", server.DeleteRequest{})
 		_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: false})
 		require.NoError(t, err, "the list and the catalog agree that it is gone")
-		require.NoError(t, s.DeleteStream(t.Context(), "s"))
+		require.NoError(t, s.DeleteStream(t.Context(), "s", server.DeleteRequest{}))
 	}
 }
 

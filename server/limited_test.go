@@ -102,7 +102,7 @@ func TestCommandsDuringALimitedStart(t *testing.T) {
 		code    string
 	}{
 		"STOP":                  {func(s *server.Server) error { return stop(s)() }, "stopped_meanwhile"},
-		"DROP":                  {func(s *server.Server) error { return s.DeleteStream(context.Background(), "s") }, "stopped_meanwhile"},
+		"DROP":                  {func(s *server.Server) error { return s.DeleteStream(context.Background(), "s", server.DeleteRequest{}) }, "stopped_meanwhile"},
 		"the end of the server": {func(s *server.Server) error { return s.Close(context.Background()) }, "shutting_down"},
 	} {
 		t.Run(name, func(t *testing.T) {

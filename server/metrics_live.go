@@ -42,9 +42,9 @@ func newLiveMetrics(srv *Server) *liveMetrics {
 		state:             desc("stream_state", "1 for the state that the stream is in, 0 for the others.", "stream", "state"),
 		desired:           desc("stream_desired_running", "1 where the stream is meant to run, 0 where it is meant to be stopped.", "stream"),
 		module:            desc("stream_module_info", "Always 1; the labels tell the version of the module that the stream transforms with.", "stream", "module", "version"),
-		lag:               desc("partition_lag_messages", "Offsets between what is acknowledged and the end of a partition that is held here; as of the last look, absent while the broker does not answer.", partition...),
-		end:               desc("partition_end_offset", "The broker's end offset of a partition that is held here; as of the last look, absent while the broker does not answer.", partition...),
-		acknowledged:      desc("partition_acknowledged_offset", "The next offset after what is acknowledged, of a partition that is held here.", partition...),
+		lag:               desc("partition_lag_messages", "Offsets, of Pulsar entries, between what is acknowledged and the end of a partition that is held here; as of the last look, absent while the broker does not answer.", partition...),
+		end:               desc("partition_end_offset", "Kafka: the broker's end offset of a partition that is held here; as of the last look, absent while the broker does not answer.", partition...),
+		acknowledged:      desc("partition_acknowledged_offset", "Kafka: the next offset after what is acknowledged, of a partition that is held here.", partition...),
 		memory:            desc("transform_memory_bytes", "Linear memory of the stream's instance of the transformation after its last call.", "stream"),
 		readers:           desc("event_readers", "Readers that follow the events of this server."),
 		databaseUp:        desc("database_up", "1 where the database could be used when it was last looked at, else 0. An empty label means the default database.", "database"),
@@ -113,8 +113,12 @@ func (l *liveMetrics) collectRun(name string, r *run, gauge func(d *prometheus.D
 			gauge(l.acknowledged, float64(p.Offset), labels...)
 		}
 		if seen, ok := ends[p.TopicPartition]; ok {
-			gauge(l.end, float64(seen.End), labels...)
-			gauge(l.lag, float64(seen.Lag), labels...)
+			if seen.End >= 0 {
+				gauge(l.end, float64(seen.End), labels...)
+			}
+			if seen.Lag >= 0 {
+				gauge(l.lag, float64(seen.Lag), labels...)
+			}
 		}
 	}
 }

@@ -137,7 +137,7 @@ func TestWhatAStreamDoesIsMeasured(t *testing.T) {
 	require.False(t, there, "nothing runs")
 
 	// A stream that is made anew begins at 0; one that is gone leaves nothing.
-	require.NoError(t, s.DeleteStream(t.Context(), "s"))
+	require.NoError(t, s.DeleteStream(t.Context(), "s", server.DeleteRequest{}))
 	for name, family := range scrape(t, s) {
 		for _, m := range family.GetMetric() {
 			for _, l := range m.GetLabel() {
@@ -273,7 +273,7 @@ func TestADatabaseThatNoStreamNamesIsForgotten(t *testing.T) {
 	}
 	patch("two")
 	require.ElementsMatch(t, []string{"one", "two"}, known())
-	require.NoError(t, s.DeleteStream(t.Context(), "other"))
+	require.NoError(t, s.DeleteStream(t.Context(), "other", server.DeleteRequest{}))
 	require.Equal(t, []string{"two"}, known(), "its last stream was dropped")
 	patch("three")
 	require.Equal(t, []string{"three"}, known(), "its last stream has gone over to another")

@@ -242,7 +242,7 @@ func TestRemovingAModuleRacesWithAllElse(t *testing.T) {
 		expected(t, err)
 		_, err = s.StartStream(ctx, "s", server.StartRequest{})
 		expected(t, err, "module_not_found")
-		expected(t, s.DeleteStream(ctx, "s"))
+		expected(t, s.DeleteStream(ctx, "s", server.DeleteRequest{}))
 	})
 	all.Wait()
 

@@ -167,11 +167,11 @@ func TestWhatWasCompiledGoesWithItsVersion(t *testing.T) {
 	_, err = s.PushModule(t.Context(), server.PushRequest{Name: "obedient", ContentType: server.ContentTypeWasm, Bytes: wt.Guest(wt.I64Const(0)).Bytes()})
 	requireCode(t, err, "function_in_use")
 	require.Equal(t, 2, compiledEntries(t, w.dir))
-	require.NoError(t, s.DeleteStream(t.Context(), "looping"))
+	require.NoError(t, s.DeleteStream(t.Context(), "looping", server.DeleteRequest{}))
 
 	_, err = s.StopStream(t.Context(), "s")
 	require.NoError(t, err)
-	require.NoError(t, s.DeleteStream(t.Context(), "s"))
+	require.NoError(t, s.DeleteStream(t.Context(), "s", server.DeleteRequest{}))
 	require.NoError(t, s.DeleteModule(t.Context(), "obedient"))
 	require.Equal(t, 1, compiledEntries(t, w.dir), "the ready one's")
 }

@@ -156,7 +156,7 @@ func TestCreationTellsWhereAGroupHasPositionsAlready(t *testing.T) {
 	w.produce("a", "b")
 	w.start(s)
 	w.awaitAcknowledged(s, 2)
-	require.NoError(t, s.DeleteStream(t.Context(), "s"))
+	require.NoError(t, s.DeleteStream(t.Context(), "s", server.DeleteRequest{}))
 	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic"}, Transform: "obedient.absent", StartFrom: graphmill.StartEarliest}
 	info, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: true})
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ import (
 func TestNothingSitsOutADatabaseThatDoesNotAnswer(t *testing.T) {
 	for name, end := range map[string]func(*server.Server) error{
 		"STOP":                  func(s *server.Server) error { return stop(s)() },
-		"DROP":                  func(s *server.Server) error { return s.DeleteStream(context.Background(), "s") },
+		"DROP":                  func(s *server.Server) error { return s.DeleteStream(context.Background(), "s", server.DeleteRequest{}) },
 		"the end of the server": func(s *server.Server) error { return s.Close(context.Background()) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,9 @@ type patch struct {
 	changed  []string
 	warnings []string
 
-	brought []string                // topics whose positions are new to the stream
+	old     reading                 // what was read
+	check   bool                    // what is not there refuses the change
+	brought []string                // topics whose positions are new to the stream; or the pattern of some that are
 	why     string                  // they are: the topic, group or broker that is new
 	moved   bool                    // to another group or other brokers
 	to      *graphmill.OffsetTarget // where it begins in what was brought; nil: where the group is
@@ -74,6 +76,9 @@ func (st *stream) patch(ctx context.Context, req PatchRequest) (*patch, *run, er
 	ctx = context.WithoutCancel(ctx)
 	if old == nil {
 		positions, err := st.settle(ctx, p)
+		if err == nil {
+			err = st.subscribe(ctx, p)
+		}
 		if err == nil {
 			err = st.redefine(ctx, p, positions)
 		}
@@ -115,9 +120,11 @@ func (st *stream) settle(ctx context.Context, p *patch) ([]graphmill.Position, e
 	if p.to == nil {
 		return nil, nil
 	}
-	spec := p.spec
-	spec.Topics = p.brought
-	return st.srv.moveGroup(ctx, spec, nil, *p.to, nil) // the catalog knows nothing of what is brought
+	spec, err := st.srv.bringing(ctx, p)
+	if err != nil || spec == nil {
+		return nil, err
+	}
+	return st.srv.moveGroup(ctx, *spec, nil, *p.to, nil) // the catalog knows nothing of what is brought
 }
 
 func (st *stream) setBetween(between bool) {
@@ -168,11 +175,11 @@ func (s *Server) draftPatch(old graphmill.StreamSpec, req PatchRequest) (*patch,
 	if _, reset := s.broker(spec).startFrom(); reset != "" && isNull(req.Patch, "start_from") {
 		spec.StartFrom = reset // the default is that of CREATE
 	}
-	p := &patch{spec: spec, changed: old.Differences(spec)}
+	p := &patch{spec: spec, changed: old.Differences(spec), old: s.reads(old), check: req.Check}
 	if err := s.withinLimits(spec); err != nil {
 		return nil, err
 	}
-	p.bring(s.reads(old), s.reads(spec))
+	p.bring(s.reads(spec))
 	if req.DryRun && req.From == "" {
 		return p, nil
 	}
@@ -242,7 +249,7 @@ func (s *Server) planPatch(ctx context.Context, st *stream, req PatchRequest, ru
 
 // connects says whether an option changes how brokers are reached.
 func connects(option string) bool {
-	return strings.HasPrefix(option, "configs.") || strings.HasPrefix(option, "credentials.") || option == "bootstrap_servers"
+	return strings.HasPrefix(option, "configs.") || strings.HasPrefix(option, "credentials.") || option == "bootstrap_servers" || option == "service_url"
 }
 
 // transforms says whether an option is handed to the transformation.
@@ -264,19 +271,27 @@ func notTaken(stream string, err error) error {
 }
 
 // bring finds what the patch brings.
-func (p *patch) bring(old, now reading) {
-	switch added := firstNew(now.servers, old.servers); {
-	case old.group != now.group:
-		p.why = fmt.Sprintf("the group %q", now.group)
+func (p *patch) bring(now reading) {
+	switch added := firstNew(now.servers, p.old.servers); {
+	case p.old.group != now.group:
+		p.why = fmt.Sprintf("the %s %q", now.groupWord(), now.group)
 	case added != "":
 		p.why = fmt.Sprintf("the broker %s", added)
 	}
 	if p.moved = p.why != ""; p.moved {
 		p.brought = p.spec.Topics
+		if now.pattern != nil {
+			p.brought = []string{now.pattern.text}
+		}
+		return
+	}
+	if now.pattern != nil && (p.old.pattern == nil || p.old.pattern.text != now.pattern.text) {
+		p.brought = []string{now.pattern.text}
+		p.why = fmt.Sprintf("topics of the pattern %q", now.pattern.text)
 		return
 	}
 	for i, t := range p.spec.Topics {
-		if !old.covers(now.topics[i]) {
+		if !p.old.covers(now.topics[i]) {
 			p.brought = append(p.brought, t)
 			p.why = fmt.Sprintf("the topic %q", t)
 		}
@@ -294,7 +309,7 @@ func (p *patch) begin(from string) error {
 		return nil
 	case from == "":
 		e := graphmill.Invalid("from", "the change brings %s: it has to be told where reading begins there", p.why)
-		e.Next = "say it with --from (\"from\"): earliest, latest, a time, or committed (where its group is, else start_from)"
+		e.Next = "say it with --from (\"from\"): earliest, latest, a time, or committed (where its " + groupWord(p.spec.Source) + " is, else start_from)"
 		return e
 	}
 	start, err := graphmill.ParseStart("from", from)

@@ -45,6 +45,8 @@ type Config struct {
 	SinkName string         // for people: "the ledger FILE", "bolt://host:7687"
 
 	BootstrapServers []string // Kafka brokers of streams that name none
+	PulsarServiceURL string   // Pulsar of streams that name none
+	PulsarAdminURL   string   // of its admin REST, http(s)://host:port; empty: what only that can tell is not told
 
 	Limits   wasmhost.Limits
 	Compiler []string // see wasmhost.Config; nil: modules are compiled in this process

@@ -47,7 +47,7 @@ func session(t *testing.T, w *world, s *server.Server, change func(*graphmill.St
 	w.produce("fail")
 	w.awaitState(s, graphmill.StateFailed)
 	require.NoError(t, stop(s)())
-	require.NoError(t, s.DeleteStream(t.Context(), "s"))
+	require.NoError(t, s.DeleteStream(t.Context(), "s", server.DeleteRequest{}))
 	w.close(s)
 
 	var all []graphmill.Event

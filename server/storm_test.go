@@ -66,7 +66,7 @@ func TestAStormOfCommandsLeavesWhatWasAskedForLast(t *testing.T) {
 					_, err = s.StopStream(ctx, name)
 				case dice == 6:
 					command = "DROP"
-					err = s.DeleteStream(ctx, name)
+					err = s.DeleteStream(ctx, name, server.DeleteRequest{})
 				case dice == 7:
 					command = "CREATE"
 					err = create(name)

@@ -396,18 +396,30 @@ func (st *stream) haltRun(hurry <-chan struct{}) {
 }
 
 // drop ends the run after the batch that is being executed and removes the
-// stream. Where that cannot be stored, the stream goes on.
-func (st *stream) drop(ctx context.Context) error {
+// stream. Where that cannot be stored, or the subscription cannot be ended that
+// shall be, the stream goes on.
+func (st *stream) drop(ctx context.Context, r DeleteRequest) error {
 	unlock, err := st.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	if r.Unsubscribe {
+		if err := st.srv.canUnsubscribe(st); err != nil {
+			return err
+		}
+	}
 	old := st.current()
 	st.setBetween(old != nil)
 	defer st.setBetween(false)
 	st.haltRun(nil)
-	if err := st.srv.forget(st); err != nil {
+	if r.Unsubscribe {
+		err = st.unsubscribe(ctx)
+	}
+	if err == nil {
+		err = st.srv.forget(st)
+	}
+	if err != nil {
 		st.goOn(ctx, old)
 		return err
 	}

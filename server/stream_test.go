@@ -337,8 +337,8 @@ func TestCommandsInTheWrongState(t *testing.T) {
 	_, err = s.StartStream(t.Context(), "s", server.StartRequest{})
 	requireCode(t, err, "already_running")
 	requireCode(t, s.DeleteModule(t.Context(), "obedient"), "module_in_use")
-	require.NoError(t, s.DeleteStream(t.Context(), "s"), "a running stream can be dropped")
-	requireCode(t, s.DeleteStream(t.Context(), "s"), "stream_not_found")
+	require.NoError(t, s.DeleteStream(t.Context(), "s", server.DeleteRequest{}), "a running stream can be dropped")
+	requireCode(t, s.DeleteStream(t.Context(), "s", server.DeleteRequest{}), "stream_not_found")
 	require.NoError(t, s.DeleteModule(t.Context(), "obedient"))
 }
 

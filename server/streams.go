@@ -55,6 +55,9 @@ func (s *Server) StartStream(ctx context.Context, name string, r StartRequest) (
 	if err != nil {
 		return StartResult{}, err
 	}
+	if err := canAccept(st.record().Spec, r); err != nil {
+		return StartResult{}, err
+	}
 	if err := s.canTransform(ctx, st.record().Spec); err != nil {
 		return StartResult{}, cannotStart(st.name(), "start", err)
 	}
@@ -89,18 +92,33 @@ func (s *Server) StopStream(ctx context.Context, name string) (StreamInfo, error
 
 // DeleteStream drops a stream in any state, once the batch that it is executing
 // is done, and entries of the catalog that cannot be read. The group's positions
-// stay with the broker. Errors: KindNotFound.
-func (s *Server) DeleteStream(ctx context.Context, name string) error {
+// stay with the broker, unless they are to be forgotten there, too; where that
+// cannot be, the stream stays and goes on.
+//
+// Errors: KindNotFound; with Unsubscribe KindInvalid where there is no subscription,
+// KindConflict where others use it (subscription_shared, group_active) or the
+// definition cannot be read, KindUnavailable while the broker is away.
+func (s *Server) DeleteStream(ctx context.Context, name string, r DeleteRequest) error {
 	st, err := s.stream(name)
 	if err == nil {
-		err = st.drop(ctx)
-	} else if graphmill.KindOf(err) == graphmill.KindConflict {
+		err = st.drop(ctx, r)
+	} else if graphmill.KindOf(err) == graphmill.KindConflict && !r.Unsubscribe {
 		err = s.deleteBroken(ctx, name)
 	}
 	if err == nil {
 		s.log.Info("stream dropped", "stream", name)
 	}
 	return err
+}
+
+// canAccept refuses to accept what cannot befall a stream.
+func canAccept(spec graphmill.StreamSpec, r StartRequest) error {
+	if kindOf(spec) == graphmill.SourceKafka || !r.AcceptRecreated && r.AcceptLost == "" {
+		return nil
+	}
+	e := graphmill.Invalid("accept", "a Pulsar stream has nothing to accept: where its subscription is lost, it reads what the topic still holds")
+	e.Next = "start it without --accept; to begin elsewhere: graphmill stream offsets " + spec.Name + " --set"
+	return e
 }
 
 // canTransform tells whether module and function are there.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/graphmill/graphmill"
@@ -62,6 +63,13 @@ type CreateRequest struct {
 	DryRun bool
 }
 
+// DeleteRequest says how a stream is dropped.
+type DeleteRequest struct {
+	// Unsubscribe ends the subscription of a Pulsar stream, too, so that the broker
+	// keeps no more messages for it.
+	Unsubscribe bool
+}
+
 // CheckRequest asks what a stream would execute.
 type CheckRequest struct {
 	BatchLimit int           // non-empty batches, at least 1
@@ -107,6 +115,15 @@ func (i StreamInfo) Running() bool {
 		return i.Busy
 	}
 	return true
+}
+
+// Kept tells what a stream that is dropped leaves with the broker at a price, for
+// people; empty: nothing that costs anything.
+func (i StreamInfo) Kept() string {
+	if i.Spec.Source != graphmill.SourceNamePulsar {
+		return ""
+	}
+	return fmt.Sprintf("the subscription %q stays with Pulsar, which keeps messages for it from now on; a stream that is created with it goes on there; to end it: graphmill stream drop --unsubscribe, of such a stream, or pulsar-admin topics unsubscribe", i.Spec.Subscription)
 }
 
 // Changed tells what became of a stream when all were started or stopped.

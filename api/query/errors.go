@@ -42,9 +42,6 @@ const (
 	codeWrongSource      = "wrong_source" // ours
 )
 
-// sourcePulsar is what CREATE PULSAR STREAM will read from.
-const sourcePulsar = "pulsar"
-
 // subject is the stream that an error is about.
 type subject struct {
 	name      string
@@ -56,7 +53,7 @@ type subject struct {
 func (s subject) consumer() string { return consumerOf(s.source) + " consumer " + s.name }
 
 func consumerOf(source string) string {
-	if source == sourcePulsar {
+	if source == graphmill.SourceNamePulsar {
 		return "Pulsar"
 	}
 	return "Kafka"
@@ -106,7 +103,7 @@ func nextStep(about subject, what doing, told *graphmill.Error) string {
 	case what == settingOffset && told.Field == "set":
 		return fmt.Sprintf("give an offset that every partition has, -1 for the beginning or -2 for the end; in one partition: graphmill stream offsets %s --set OFFSET --partition TOPIC/NUMBER", about.name)
 	case what == altering && told.Field == "from":
-		return "end the statement with FROM and earliest, latest, a time, or committed (where the group is, else START_FROM)"
+		return "end the statement with FROM and earliest, latest, a time, or committed (where the group or subscription is, else START_FROM)"
 	case what == altering:
 		return strings.Replace(told.Next, server.Unchecked, "with graphmill stream edit --no-check", 1)
 	case what == creating:
@@ -156,7 +153,7 @@ func phaseWords(about subject, what doing, told *graphmill.Error) string {
 		switch {
 		case told.Code == codeTopicAbsent:
 			return about.consumer() + " cannot find topic: " + reason
-		case told.Code == codeUnreachable && about.source == sourcePulsar:
+		case told.Code == codeUnreachable && about.source == graphmill.SourceNamePulsar:
 			reason = "ConnectError: " + reason
 		case told.Code == codeUnreachable:
 			reason = "Local: Broker transport failure: " + reason

@@ -61,10 +61,6 @@ func (e *executor) kafkaInfo(ctx context.Context, a arguments) ([][]graphmill.Va
 		return nil, e.failed(ctx, a.text(0), showing, err)
 	}
 	spec := info.Spec.Redacted()
-	topics := make([]any, len(spec.Topics))
-	for i, t := range spec.Topics {
-		topics[i] = t
-	}
 	configs := make(map[string]any, len(spec.Configs))
 	for k, v := range spec.Configs {
 		if v == graphmill.RedactedValue {
@@ -76,15 +72,31 @@ func (e *executor) kafkaInfo(ctx context.Context, a arguments) ([][]graphmill.Va
 	for k := range spec.Credentials {
 		credentials[k] = reducted
 	}
-	return [][]graphmill.Value{{strings.Join(info.Brokers, ","), configs, spec.ConsumerGroup, credentials, topics}}, nil
+	return [][]graphmill.Value{{strings.Join(info.Brokers, ","), configs, spec.ConsumerGroup, credentials, texts(spec.Topics)}}, nil
 }
 
 func (e *executor) pulsarInfo(ctx context.Context, a arguments) ([][]graphmill.Value, error) {
 	info, err := e.stream(ctx, a.text(0))
 	if err == nil {
-		err = only(info, "mg.pulsar_stream_info", sourcePulsar)
+		err = only(info, "mg.pulsar_stream_info", graphmill.SourceNamePulsar)
 	}
-	return nil, e.failed(ctx, a.text(0), showing, err)
+	if err != nil {
+		return nil, e.failed(ctx, a.text(0), showing, err)
+	}
+	topics := texts(info.Spec.Topics)
+	if info.Spec.TopicsPattern != "" {
+		topics = texts([]string{info.Spec.TopicsPattern})
+	}
+	return [][]graphmill.Value{{strings.Join(info.Brokers, ","), topics}}, nil
+}
+
+// texts is a list of strings as a value.
+func texts(list []string) []any {
+	values := make([]any, len(list))
+	for i, s := range list {
+		values[i] = s
+	}
+	return values
 }
 
 var statusColumns = []string{"end", "lag", "last_error", "messages_per_second", "module", "next_step", "partition", "position", "reason", "state", "topic"}
@@ -117,9 +129,25 @@ func (e *executor) status(ctx context.Context, a arguments) ([][]graphmill.Value
 	}
 	var rows [][]graphmill.Value
 	for _, p := range s.Partitions {
-		rows = append(rows, row(known(p.End), known(p.Lag), math.Round(100*p.MessagesPerSecond10s)/100, int64(p.Partition), known(p.Acknowledged), p.Topic))
+		rows = append(rows, row(end(&p), known(p.Lag), math.Round(100*p.MessagesPerSecond10s)/100, int64(p.Partition), position(&p), p.Topic))
 	}
 	return rows, nil
+}
+
+// position is how far a partition is acknowledged: an offset, or a message id.
+func position(p *graphmill.PartitionStatus) graphmill.Value {
+	if p.MessageID != (graphmill.MessageID{}) {
+		return p.MessageID.String()
+	}
+	return known(p.Acknowledged)
+}
+
+// end is where a partition ends: an offset, or the id of its last message.
+func end(p *graphmill.PartitionStatus) graphmill.Value {
+	if p.LastMessageID != (graphmill.MessageID{}) {
+		return p.LastMessageID.String()
+	}
+	return known(p.End)
 }
 
 // known is a number of a status, of which -1 is not known.

@@ -20,7 +20,7 @@ type Engine interface {
 	CreateStream(ctx context.Context, r server.CreateRequest) (server.StreamInfo, error)
 	Streams(ctx context.Context) ([]server.StreamInfo, error)
 	Stream(ctx context.Context, name string) (server.StreamInfo, error)
-	DeleteStream(ctx context.Context, name string) error
+	DeleteStream(ctx context.Context, name string, r server.DeleteRequest) error
 	StartStream(ctx context.Context, name string, r server.StartRequest) (server.StartResult, error)
 	StopStream(ctx context.Context, name string) (server.StreamInfo, error)
 	StartAll(ctx context.Context) ([]server.Changed, error)
@@ -108,8 +108,7 @@ func (e *executor) run(ctx context.Context, s statement.Statement) (Result, erro
 		changed, err := e.engine.StopAll(ctx)
 		return e.all(ctx, changed, stopping, "StopAllStreams", "Stopped all streams."), err
 	case *statement.Drop:
-		err := e.engine.DeleteStream(ctx, s.Name)
-		return note("DropStream", "Dropped stream %s.", s.Name), e.failed(ctx, s.Name, dropping, err)
+		return e.drop(ctx, s.Name)
 	case *statement.Show:
 		return e.show(ctx)
 	case *statement.ShowCreate:

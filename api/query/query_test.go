@@ -42,7 +42,7 @@ func (f *fake) Stream(_ context.Context, name string) (server.StreamInfo, error)
 	}
 	return f.info, nil
 }
-func (f *fake) DeleteStream(context.Context, string) error { return f.err }
+func (f *fake) DeleteStream(context.Context, string, server.DeleteRequest) error { return f.err }
 func (f *fake) StartStream(_ context.Context, _ string, r server.StartRequest) (server.StartResult, error) {
 	f.got = r
 	return server.StartResult{}, f.err
@@ -177,11 +177,13 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// refused is an error of the engine.
+func refused(code, field string) *graphmill.Error {
+	return &graphmill.Error{Kind: graphmill.KindConflict, Code: code, Field: field, Text: "why", Err: errors.New("cause"), Next: "next"}
+}
+
 // Errors of the engine, in the words of statements.
 func TestErrors(t *testing.T) {
-	refused := func(code, field string) *graphmill.Error {
-		return &graphmill.Error{Kind: graphmill.KindConflict, Code: code, Field: field, Text: "why", Err: errors.New("cause"), Next: "next"}
-	}
 	unchecked := func(code string) *graphmill.Error {
 		return &graphmill.Error{Kind: graphmill.KindUnavailable, Code: code, Text: "why", Next: "create it; or do it all the same " + server.Unchecked}
 	}
@@ -334,6 +336,58 @@ func TestBrokenStreams(t *testing.T) {
 	r, err := run(f, "SHOW STREAMS")
 	require.NoError(t, err)
 	require.Equal(t, "s", r.Rows[0][0])
+}
+
+// What is said of a Pulsar stream.
+func TestPulsarStreams(t *testing.T) {
+	f := newFake()
+	f.info.Spec = graphmill.StreamSpec{Name: "s", Source: "pulsar", Topics: []string{"a", "persistent://x/y/z"}, Transform: "m.f"}.WithDefaults()
+	f.info.Brokers = []string{"pulsar://one:6650,two:6650"}
+
+	r, err := run(f, "SHOW STREAMS")
+	require.NoError(t, err)
+	require.Equal(t, "pulsar", r.Rows[0][1])
+
+	r, err = run(f, "CALL mg.pulsar_stream_info('s') YIELD *")
+	require.NoError(t, err)
+	require.Equal(t, []string{"service_url", "topics"}, r.Columns)
+	require.Equal(t, [][]graphmill.Value{{"pulsar://one:6650,two:6650", []any{"a", "persistent://x/y/z"}}}, r.Rows)
+
+	r, err = run(f, "SHOW CREATE STREAM s")
+	require.NoError(t, err)
+	require.Equal(t, "CREATE PULSAR STREAM s\n  TOPICS a, 'persistent://x/y/z'\n  TRANSFORM m.f\n  SUBSCRIPTION s\n  BATCH_INTERVAL 100\n  BATCH_SIZE 1000", r.Rows[0][1])
+
+	r, err = run(f, "DROP STREAM s")
+	require.NoError(t, err)
+	require.Len(t, r.Notifications, 2)
+	require.Equal(t, query.SeverityWarning, r.Notifications[1].Severity)
+	require.Contains(t, r.Notifications[1].Title, `the subscription "s" stays with Pulsar`)
+
+	for _, c := range []struct {
+		statement string
+		err       error
+		told      string
+	}{
+		{"CREATE PULSAR STREAM s TOPICS t TRANSFORM m.f", refused("broker_unreachable", ""), "Failed to initialize Pulsar consumer s : ConnectError: why: cause"},
+		{"CREATE PULSAR STREAM s TOPICS t TRANSFORM m.f", refused("topic_absent", ""), "Pulsar consumer s cannot find topic: why: cause"},
+		{"CREATE PULSAR STREAM s TOPICS t TRANSFORM m.f", refused("auth", ""), "Failed to initialize Pulsar consumer s : why: cause"},
+		{"START STREAM s", refused("already_running", ""), "Pulsar consumer s is already running"},
+		{"START STREAM s BATCH_LIMIT 1", refused("start_timeout", ""), "Starting Pulsar consumer s failed: Timeout reached; why: cause"},
+		{"STOP STREAM s", refused("already_stopped", ""), "Pulsar consumer s is already stopped"},
+		{"CHECK STREAM s", refused("check_timeout", ""), "Pulsar consumer s check failed: timeout reached; why: cause"},
+		{"CALL mg.kafka_stream_info('s')", nil, "'mg.kafka_stream_info' can be only used for Kafka stream sources"},
+		{"CALL mg.kafka_set_stream_offset('s', -1)", nil, "'mg.kafka_set_stream_offset' can be only used for Kafka stream sources"},
+	} {
+		f.err = c.err
+		_, err := run(f, c.statement)
+		require.EqualError(t, err, c.told, c.statement)
+	}
+
+	f.info.Spec.Topics, f.info.Spec.TopicsPattern = nil, "a.*"
+	f.err = nil
+	r, err = run(f, "CALL mg.pulsar_stream_info('s') YIELD topics")
+	require.NoError(t, err)
+	require.Equal(t, [][]graphmill.Value{{[]any{"a.*"}}}, r.Rows)
 }
 
 func TestSecretsAreReducted(t *testing.T) {

@@ -70,8 +70,8 @@ var procedureDocs = map[string]string{
 	"mg.load":                    "checks a module again, as a start of a stream would",
 	"mg.load_all":                "the same for all",
 	"mg.procedures":              "no row, likewise",
-	"mg.pulsar_stream_info":      "*not available yet*, as Pulsar is not",
-	"mg.stream_status":           "ours: a row for each partition. `state` is one of [these](streams.md#states)",
+	"mg.pulsar_stream_info":      "`service_url` is the one that is used: the stream's, else the server's. Of a stream with TOPICS_PATTERN `topics` holds the pattern",
+	"mg.stream_status":           "ours: a row for each partition. `state` is one of [these](streams.md#states); `position` and `end` are offsets, of Pulsar message ids, as strings",
 	"mg.transformations":         "what TRANSFORM may name",
 	"mg.update_module_file":      "the next version of a module, active at once",
 }

@@ -57,6 +57,21 @@ func (e *executor) stop(ctx context.Context, s *statement.Stop) (Result, error) 
 	return note("StopStream", "Stopped stream %s.", s.Name), nil
 }
 
+func (e *executor) drop(ctx context.Context, name string) (Result, error) {
+	before, err := e.engine.Stream(ctx, name)
+	if err == nil {
+		err = e.engine.DeleteStream(ctx, name, server.DeleteRequest{})
+	}
+	if err != nil {
+		return Result{}, e.failed(ctx, name, dropping, err)
+	}
+	r := note("DropStream", "Dropped stream %s.", name)
+	if kept := before.Kept(); kept != "" {
+		r.warn("DropStream", kept)
+	}
+	return r, nil
+}
+
 // atLeastOne returns a limit, 0 where none is given; otherwise is the text of the
 // error.
 func atLeastOne(n *int64, keyword, otherwise string) (int, error) {

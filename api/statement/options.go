@@ -50,16 +50,16 @@ var (
 // options are all options, in the order in which statements are written.
 var options = []optionInfo{
 	{keyword: "TOPICS", field: "topics", kind: kindTopics, label: "Topic names should be defined as a string literal or as symbolic names"},
-	{keyword: "TOPICS_PATTERN", kind: kindString, label: "Topics pattern must be a string!", sources: onlyPulsar},
+	{keyword: "TOPICS_PATTERN", field: "topics_pattern", kind: kindString, label: "Topics pattern must be a string!", sources: onlyPulsar},
 	{keyword: "TRANSFORM", field: "transform", kind: kindName, label: "Transform must be a name!"},
 	{keyword: "CONSUMER_GROUP", field: "consumer_group", kind: kindName, label: "Consumer group must be a name!", sources: onlyKafka},
-	{keyword: "SUBSCRIPTION", kind: kindName, label: "Subscription must be a name!", sources: onlyPulsar},
-	{keyword: "SUBSCRIPTION_TYPE", kind: kindWord, label: "Subscription type must be a name!", sources: onlyPulsar},
+	{keyword: "SUBSCRIPTION", field: "subscription", kind: kindName, label: "Subscription must be a name!", sources: onlyPulsar},
+	{keyword: "SUBSCRIPTION_TYPE", field: "subscription_type", kind: kindWord, label: "Subscription type must be a name!", sources: onlyPulsar},
 	{keyword: "BATCH_INTERVAL", field: "batch_interval_ms", kind: kindInteger, label: "Batch interval must be an integer literal!"},
 	{keyword: "BATCH_SIZE", field: "batch_size", kind: kindInteger, label: "Batch size must be an integer literal!"},
 	{keyword: "BATCH_BYTES", field: "batch_bytes", kind: kindInteger, label: "Batch bytes must be an integer literal!"},
 	{keyword: "BOOTSTRAP_SERVERS", field: "bootstrap_servers", kind: kindServers, label: "Bootstrap servers should be a string!", sources: onlyKafka},
-	{keyword: "SERVICE_URL", kind: kindString, label: "Service URL must be a string!", sources: onlyPulsar},
+	{keyword: "SERVICE_URL", field: "service_url", kind: kindString, label: "Service URL must be a string!", sources: onlyPulsar},
 	{keyword: "CONFIGS", field: "configs", kind: kindMap, label: "Configs must contain only string keys and values!"},
 	{keyword: "CREDENTIALS", field: "credentials", kind: kindMap, label: "Credentials must contain only string keys and values!"},
 	{keyword: "START_FROM", field: "start_from", kind: kindStart, label: "Start from must be earliest, latest or a time!"},
@@ -114,12 +114,13 @@ func (r *resolver) create(c *create) (Statement, error) {
 		return nil, err
 	}
 	for _, needed := range []string{"TOPICS", "TRANSFORM"} {
-		if _, given := values[infoOf(needed).field]; !given {
+		_, given := values[infoOf(needed).field]
+		if _, pattern := values["topics_pattern"]; needed == "TOPICS" && pattern {
+			given = true // in its place
+		}
+		if !given {
 			return nil, r.semantic(c.Name.Pos, "Config %s is required.", needed)
 		}
-	}
-	if c.Pulsar {
-		return nil, r.later(c.Name.Pos, "CREATE PULSAR STREAM")
 	}
 	for field, x := range values {
 		if x == nil {
@@ -135,7 +136,7 @@ func (r *resolver) create(c *create) (Statement, error) {
 		return nil, r.semantic(c.Name.Pos, "%v", err)
 	}
 	spec.Name, spec.Source = n, strings.ToLower(source)
-	if spec.ConsumerGroup == "" {
+	if !c.Pulsar && spec.ConsumerGroup == "" {
 		spec.ConsumerGroup = DefaultConsumerGroup
 	}
 	return &Create{spec}, nil
@@ -191,7 +192,7 @@ func (r *resolver) options(given []option, source string) (map[string]any, error
 		}
 		values[info.field] = x
 	}
-	if later != nil && source != pulsarStream { // a Pulsar stream is told as a whole
+	if later != nil {
 		return nil, later
 	}
 	return values, nil

@@ -33,6 +33,9 @@ func TestEveryOptionIsPrintedAsItIsRead(t *testing.T) {
 			value := values[o.kind]
 			require.NotEmpty(t, value)
 			create := "CREATE KAFKA STREAM s"
+			if o.sources != nil {
+				create = "CREATE " + o.sources[0] + " STREAM s"
+			}
 			for _, needed := range []string{"TOPICS t", "TRANSFORM m.f"} {
 				if !strings.HasPrefix(needed, o.keyword+" ") {
 					create += " " + needed

@@ -45,13 +45,18 @@ func Print(s Statement) string {
 }
 
 // alwaysWritten are the options that a CREATE statement shows even where they
-// have their default.
-var alwaysWritten = []string{"consumer_group", "batch_interval_ms", "batch_size"}
+// have their default: of those that the source has.
+var alwaysWritten = []string{"consumer_group", "subscription", "batch_interval_ms", "batch_size"}
 
 func printCreate(spec graphmill.StreamSpec) string {
 	written, whole := optionsOf(spec.WithoutDefaults()), optionsOf(spec.WithDefaults())
 	for _, field := range alwaysWritten {
-		written[field] = whole[field]
+		if value, ok := whole[field]; ok {
+			written[field] = value
+		}
+	}
+	if len(spec.Topics) == 0 {
+		delete(written, "topics") // a pattern stands in their place
 	}
 	return "CREATE " + strings.ToUpper(spec.Source) + " STREAM " + Name(spec.Name) + printOptions(written, true)
 }

@@ -189,7 +189,7 @@ func (p *applying) plan(ctx context.Context, d *definitions) error {
 		case s.State == graphmill.StateBroken:
 			p.notes = append(p.notes, fmt.Sprintf("stream %s is in no file and is left: its definition cannot be read; graphmill stream drop %s gives it up", s.Name, s.Name))
 		default:
-			p.items = append(p.items, &appliedItem{Kind: "stream", Name: s.Name, Action: actionDrop, group: s.ConsumerGroup})
+			p.items = append(p.items, &appliedItem{Kind: "stream", Name: s.Name, Action: actionDrop, group: groupOf(graphmill.StreamSpec(s.StreamDefinition))})
 		}
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/graphmill/graphmill"
 )
 
 // streamsAtOnce is how many streams are created, changed and started at once, as
@@ -119,7 +121,11 @@ func inTurn(items []*appliedItem) (before [][]int) {
 		if item.stream == nil {
 			continue
 		}
-		for _, topic := range item.stream.wanted.spec.Topics {
+		topics := item.stream.wanted.spec.Topics
+		if item.stream.wanted.spec.Source == graphmill.SourceNamePulsar {
+			topics = []string{""} // the subscription tells: its default is the stream's own, and a pattern lists no topics
+		}
+		for _, topic := range topics {
 			r := reads{item.stream.group(), topic}
 			if earlier, ok := last[r]; ok && earlier != i {
 				before[i] = append(before[i], earlier)
@@ -130,8 +136,17 @@ func inTurn(items []*appliedItem) (before [][]int) {
 	return before
 }
 
-// group is the consumer group that a stream is to have.
-func (s *streamPlan) group() string { return s.wanted.spec.WithDefaults().ConsumerGroup }
+// group is the consumer group, or subscription, that a stream is to have.
+func (s *streamPlan) group() string { return groupOf(s.wanted.spec) }
+
+// groupOf names a consumer group or a subscription, neither of which is the other.
+func groupOf(spec graphmill.StreamSpec) string {
+	spec = spec.WithDefaults()
+	if spec.Source == graphmill.SourceNamePulsar {
+		return "subscription " + spec.Subscription
+	}
+	return "consumer group " + spec.ConsumerGroup
+}
 
 // tryAgain does streams once more that were kept from starting.
 func (p *applying) tryAgain(ctx context.Context, items []*appliedItem) {

@@ -78,7 +78,7 @@ func statementName(s statement.Statement) string {
 }
 
 func notTaken() *graphmill.Error {
-	e := graphmill.Invalid("", "apply takes CREATE KAFKA STREAM and START STREAM, and nothing else: a file says what is to be")
+	e := graphmill.Invalid("", "apply takes CREATE KAFKA STREAM, CREATE PULSAR STREAM and START STREAM, and nothing else: a file says what is to be")
 	e.Next = "execute other statements with: graphmill query"
 	return e
 }

@@ -118,7 +118,9 @@ func (p *applying) setState(ctx context.Context, item *appliedItem, now *api.Str
 
 // doDrop drops a stream that is in no file. One that is gone already is no error.
 func (p *applying) doDrop(ctx context.Context, item *appliedItem) error {
-	err := p.client.call(ctx, http.MethodDelete, apiPath("streams", item.Name), nil, nil)
+	var dropped api.Dropped
+	err := p.client.call(ctx, http.MethodDelete, apiPath("streams", item.Name), nil, &dropped)
+	item.Warnings = dropped.Notices
 	if isCode(err, "stream_not_found") {
 		return nil
 	}

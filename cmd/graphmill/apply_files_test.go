@@ -111,7 +111,7 @@ func TestCase40WhatIsBrokenInAFileIsToldWithItsLine(t *testing.T) {
 		"control characters":         {"a.yml", "streams:\x01", "a.yml:1: it is no YAML: control characters"},
 		"huge":                       {"a.yaml", strings.Repeat("# hunter2\n", 420_000), "a.yaml: it has more than 4096 KiB"},
 		"a statement that is none":   {"a.cypher", "CREATE KAFKA STREAM a TOPICS t TRANSFORM m;\n\nCREATE KAFKA STREM b;", `a.cypher:3: found "STREM"`},
-		"another statement":          {"a.cypher", "\nDROP STREAM s;\n", "a.cypher:2: DROP STREAM: apply takes CREATE KAFKA STREAM and START STREAM"},
+		"another statement":          {"a.cypher", "\nDROP STREAM s;\n", "a.cypher:2: DROP STREAM: apply takes CREATE KAFKA STREAM, CREATE PULSAR STREAM and START STREAM"},
 		"a parameter":                {"a.cypher", "CREATE KAFKA STREAM a TOPICS $t TRANSFORM m;\n", "a.cypher:1: Parameter $t not provided."},
 		"an option that is not yet":  {"a.cypher", "CREATE KAFKA STREAM a TOPICS t TRANSFORM m\n  PARALLELISM 2;\n", "a.cypher:2: PARALLELISM is not available yet"},
 		"a start of what is not":     {"a.cypher", "CREATE KAFKA STREAM a TOPICS t TRANSFORM m;\nSTART STREAM b;\n", "a.cypher:2: START STREAM b: the stream is not created in this file before it"},

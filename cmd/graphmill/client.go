@@ -136,7 +136,7 @@ func (c *client) stream(ctx context.Context, method, path, contentType string, b
 		return fmt.Errorf("the answer of %s has more than %d MiB; ask for less at once", base.Redacted(), maxAnswerBytes>>20)
 	case resp.StatusCode >= 400:
 		return c.refused(base, resp, answer)
-	case out == nil:
+	case out == nil || resp.StatusCode == http.StatusNoContent:
 		return nil
 	}
 	if media := mediaType(resp); media != jsonType || json.Unmarshal(answer, out) != nil {

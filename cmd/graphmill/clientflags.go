@@ -21,7 +21,7 @@ func (f *clientFlags) add(fs *pflag.FlagSet) { f.addNamed(fs, "") }
 // addNamed adds the flags with a prefix before their names.
 func (f *clientFlags) addNamed(fs *pflag.FlagSet, prefix string) {
 	config := prefix + "config"
-	fs.StringArrayVar(&f.configs, config, nil, "a setting of the broker's client by librdkafka's name, as NAME=VALUE or NAME=@FILE (the file's content); may be repeated")
+	fs.StringArrayVar(&f.configs, config, nil, "a setting of the broker's client by librdkafka's name, of Pulsar by that of its clients, as NAME=VALUE or NAME=@FILE (the file's content); may be repeated")
 	fs.StringArrayVar(&f.credentials, prefix+"credential", nil, "like --"+config+", never shown again; secret:NAME takes the value of the server's secrets. A password on a command line can be read by others: give @FILE or secret:NAME")
 }
 

@@ -199,8 +199,12 @@ func eventText(e *graphmill.Event) string {
 		return fmt.Sprintf("%s, %s, %s", count(b.Batches, "batch", "batches"), count(b.Messages, "message", "messages"), count(b.Statements, "statement", "statements"))
 	case e.Failure != nil:
 		text := fmt.Sprintf("failure: %s: %s", e.Failure.Code, e.Failure.Text)
-		if e.Failure.Message != nil && e.Failure.Offset != nil {
-			text += fmt.Sprintf(" (message %s@%d)", e.Failure.Message, *e.Failure.Offset)
+		switch m := e.Failure.Message; {
+		case m == nil:
+		case e.Failure.Offset != nil:
+			text += fmt.Sprintf(" (message %s@%d)", m, *e.Failure.Offset)
+		case e.Failure.MessageID != nil:
+			text += fmt.Sprintf(" (message %s@%s)", m, e.Failure.MessageID)
 		}
 		return text
 	case e.Module != nil:

@@ -31,21 +31,23 @@ type exportedModule struct {
 // exportedStream is a definition without its defaults.
 type exportedStream struct {
 	api.StreamDefinition
-	State graphmill.State `json:"state"`
+	Topics []string        `json:"topics,omitempty"` // in place of the definition's, which is never left out
+	State  graphmill.State `json:"state"`
 }
 
 // exportStream takes off the defaults. Where start_from follows from
-// auto.offset.reset in a definition that lacks it, it is always written.
+// a setting of the broker's client in a definition that lacks it, it is always written.
 func exportStream(s api.Stream) exportedStream {
 	spec := graphmill.StreamSpec(s.StreamDefinition)
 	short := spec.WithoutDefaults()
-	const reset = "auto.offset.reset"
-	_, byConfig := spec.Configs[reset]
-	_, byCredential := spec.Credentials[reset]
-	if byConfig || byCredential {
-		short.StartFrom = spec.StartFrom
+	for _, reset := range []string{"auto.offset.reset", "subscriptionInitialPosition"} {
+		_, byConfig := spec.Configs[reset]
+		_, byCredential := spec.Credentials[reset]
+		if byConfig || byCredential {
+			short.StartFrom = spec.StartFrom
+		}
 	}
-	return exportedStream{api.StreamDefinition(short), s.Desired}
+	return exportedStream{api.StreamDefinition(short), short.Topics, s.Desired}
 }
 
 // secrets lists what is not exported, as STREAM: credentials.NAME.

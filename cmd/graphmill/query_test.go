@@ -63,7 +63,7 @@ func (q *queried) Stream(ctx context.Context, name string) (server.StreamInfo, e
 	return server.StreamInfo{}, graphmill.NotFound("stream_not_found", "there is no stream %q", name)
 }
 
-func (q *queried) DeleteStream(ctx context.Context, name string) error {
+func (q *queried) DeleteStream(ctx context.Context, name string, r server.DeleteRequest) error {
 	_, err := q.Stream(ctx, name)
 	return err
 }

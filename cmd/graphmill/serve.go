@@ -39,7 +39,9 @@ type serveSettings struct {
 
 	graph graphSettings
 
-	kafkaServers []string
+	kafkaServers     []string
+	pulsarServiceURL string
+	pulsarAdminURL   string
 
 	conflictRetries int
 	retryInterval   millis
@@ -64,6 +66,8 @@ func (s *serveSettings) add(fs *pflag.FlagSet) {
 	fs.StringVar(&s.dataDir, "data-dir", "./graphmill-data", "where streams, modules and positions are kept; owned by one process")
 	s.graph.add(fs)
 	fs.StringSliceVar(&s.kafkaServers, "kafka-bootstrap-servers", nil, "brokers of streams that name none, as host:port")
+	fs.StringVar(&s.pulsarServiceURL, "pulsar-service-url", "", "Pulsar of streams that name none, as pulsar://host:port, more hosts behind commas")
+	fs.StringVar(&s.pulsarAdminURL, "pulsar-admin-url", "", "admin REST of that Pulsar, as http://host:port: the position of subscriptions and the broker's own backlog are told by it alone")
 	fs.IntVar(&s.conflictRetries, "stream-transaction-conflict-retries", server.DefaultConflictRetries, "how often a transaction that lost against another is tried again")
 	s.retryInterval = millis(server.DefaultRetryInterval)
 	fs.Var(&s.retryInterval, "stream-transaction-retry-interval", "the longest pause between such tries; a bare integer is milliseconds")
@@ -200,6 +204,24 @@ func (s *serveSettings) check() error {
 		if err := graphmill.ValidateBroker("kafka_bootstrap_servers", address); err != nil {
 			return asFlag(err)
 		}
+	}
+	return s.checkPulsar()
+}
+
+func (s *serveSettings) checkPulsar() error {
+	if s.pulsarServiceURL != "" {
+		if err := graphmill.ValidateServiceURL("pulsar_service_url", s.pulsarServiceURL); err != nil {
+			return asFlag(err)
+		}
+	}
+	if s.pulsarAdminURL == "" {
+		return nil
+	}
+	if s.pulsarServiceURL == "" {
+		return wrongUsage("--pulsar-admin-url needs --pulsar-service-url: it is the admin REST of that Pulsar")
+	}
+	if err := graphmill.ValidateAdminURL("pulsar_admin_url", s.pulsarAdminURL); err != nil {
+		return asFlag(err)
 	}
 	return nil
 }
@@ -390,6 +412,8 @@ func (a *app) engineConfig(s *serveSettings, sink graphmill.Sink, sinkName strin
 		Sink:             sink,
 		SinkName:         sinkName,
 		BootstrapServers: s.kafkaServers,
+		PulsarServiceURL: s.pulsarServiceURL,
+		PulsarAdminURL:   s.pulsarAdminURL,
 		CacheSize:        int64(s.moduleCache),
 		Limits:           s.limits.limits(),
 		SecretKeyFile:    s.secretKeyFile,

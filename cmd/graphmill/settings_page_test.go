@@ -58,7 +58,7 @@ type settingSection struct {
 
 var settingSections = []settingSection{
 	{"The database", []string{"graph-uri", "graph-user", "graph-password-file", "graph-database", "graph-max-connections", "transaction-timeout"}},
-	{"Streams", []string{"kafka-bootstrap-servers", "create-timeout", "start-timeout", "drain-timeout", "stream-transaction-conflict-retries", "stream-transaction-retry-interval"}},
+	{"Streams", []string{"kafka-bootstrap-servers", "pulsar-service-url", "pulsar-admin-url", "create-timeout", "start-timeout", "drain-timeout", "stream-transaction-conflict-retries", "stream-transaction-retry-interval"}},
 	{"Who gets in, and secrets", []string{"listen", "token-file", "insecure-no-auth", "secrets-dir", "secret-key-file"}},
 	{"Data and modules", []string{"data-dir", "plugins-dir", "module-cache-size"}},
 	{"What it tells of itself", []string{"log-format", "log-level", "metrics-auth"}},

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/graphmill/graphmill/api"
 )
 
 func (a *app) streamCommand() *cobra.Command {
@@ -61,13 +63,13 @@ func (a *app) streamListCommand(c *client) *cobra.Command {
 				fmt.Fprintln(w, "no streams; create one: graphmill stream create NAME --topics TOPIC --transform MODULE.FUNCTION")
 				return nil
 			}
-			t := newTable(w, "name", "state", "topics", "transform", "reason")
+			t := newTable(w, "name", "source", "state", "topics", "transform", "reason")
 			for _, s := range streams {
 				reason := ""
 				if s.Reason != nil {
 					reason = s.Reason.Code + ": " + s.Reason.Text
 				}
-				t.AppendRow([]any{s.Name, s.State, strings.Join(s.Topics, ","), s.Transform, clip(reason, 80)})
+				t.AppendRow([]any{s.Name, s.Source, s.State, topicsText(&s.StreamDefinition, ","), s.Transform, clip(reason, 80)})
 			}
 			t.Render()
 			return nil
@@ -77,19 +79,39 @@ func (a *app) streamListCommand(c *client) *cobra.Command {
 }
 
 func (a *app) streamDropCommand(c *client) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "drop NAME",
 		Aliases: []string{"rm", "delete"},
 		Short:   "Stop a stream and forget its definition",
 		Long: `Stops the stream and forgets its definition. The graph stays as it is, and so does
-the consumer group: a stream created anew with the same group goes on there.`,
+the consumer group, or the subscription: a stream created anew with the same one
+goes on there. Pulsar keeps messages for a subscription as long as there is one;
+--unsubscribe ends it.`,
 		Args: takes("NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := c.call(cmd.Context(), http.MethodDelete, apiPath("streams", args[0]), nil, nil); err != nil {
-				return err
-			}
-			fmt.Fprintf(a.out, "dropped %s\n", args[0])
-			return nil
-		},
 	}
+	unsubscribe := cmd.Flags().Bool("unsubscribe", false, "end the subscription of a Pulsar stream, too: its position is lost, and no more messages are kept for it")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		path := apiPath("streams", args[0])
+		if *unsubscribe {
+			path += "?unsubscribe=true"
+		}
+		var dropped api.Dropped
+		if err := c.call(cmd.Context(), http.MethodDelete, path, nil, &dropped); err != nil {
+			return err
+		}
+		for _, n := range dropped.Notices {
+			fmt.Fprintf(a.err, "note: %s\n", n)
+		}
+		fmt.Fprintf(a.out, "dropped %s\n", args[0])
+		return nil
+	}
+	return cmd
+}
+
+// topicsText lists what a stream reads: topics, or a pattern of them.
+func topicsText(s *api.StreamDefinition, separator string) string {
+	if s.TopicsPattern != "" {
+		return s.TopicsPattern
+	}
+	return strings.Join(s.Topics, separator)
 }

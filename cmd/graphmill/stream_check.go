@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/api"
 	"github.com/graphmill/graphmill/server"
 )
@@ -87,7 +88,7 @@ func messagesFailed(messages int, failures []api.Failure) error {
 func printOutcome(w io.Writer, messages []api.Message, statements []api.Statement, failures []api.Failure) {
 	refs := make([]api.MessageRef, len(messages))
 	for i, m := range messages {
-		refs[i] = api.MessageRef{Topic: m.Topic, Partition: m.Partition, Offset: int64(i)}
+		refs[i] = api.MessageRef{Topic: m.Topic, Partition: m.Partition, Offset: int64(i), MessageID: m.MessageID}
 		if m.Offset != nil {
 			refs[i].Offset = *m.Offset
 		}
@@ -137,9 +138,12 @@ func printStatements(w io.Writer, statements []api.Statement) {
 
 func messageText(ref api.MessageRef, m api.Message) string {
 	var b strings.Builder
-	if ref.Topic == "" { // given by hand: its place in the file, unless it says
+	switch {
+	case ref.MessageID != graphmill.MessageID{}:
+		fmt.Fprintf(&b, "%s message %s", graphmill.TopicPartition{Topic: ref.Topic, Partition: ref.Partition}, ref.MessageID)
+	case ref.Topic == "": // given by hand: its place in the file, unless it says
 		fmt.Fprintf(&b, "message %d", ref.Offset)
-	} else {
+	default:
 		fmt.Fprintf(&b, "%s/%d offset %d", ref.Topic, ref.Partition, ref.Offset)
 	}
 	switch {

@@ -51,6 +51,11 @@ reached or a topic that is absent refuses it, unless --no-check is given.`,
       --config ssl.ca.pem=@ca.pem --credential sasl.username=loader \
       --credential sasl.password=secret:kafka-password
 
+  # Pulsar, with a token; all topics of a namespace that begin with ratings
+  graphmill stream create ratings --source pulsar --service-url pulsar://pulsar:6650 \
+      --topics-pattern 'persistent://shop/events/ratings.*' --transform movies \
+      --credential token=secret:pulsar-token
+
   # from the beginning of the topic, in larger batches
   graphmill stream create ratings --topics ratings --transform movies \
       --start-from earliest --batch-size 10000 --batch-interval 500ms`,
@@ -77,9 +82,9 @@ reached or a topic that is absent refuses it, unless --no-check is given.`,
 			fmt.Fprintf(a.err, "warning: %s\n", w)
 		}
 		return out.print(s, func(w io.Writer) error {
-			fmt.Fprintf(w, "created %s: %s through %s\n", s.Name, strings.Join(s.Topics, ", "), s.Transform)
+			fmt.Fprintf(w, "created %s: %s through %s\n", s.Name, topicsText(&s.StreamDefinition, ", "), s.Transform)
 			if len(s.Warnings) == 0 { // they tell it of a group that has positions
-				fmt.Fprintf(w, "it begins:            %s\n", beginning(s.StartFrom))
+				fmt.Fprintf(w, "it begins:            %s\n", beginning(s.Source, s.StartFrom))
 			}
 			fmt.Fprintf(w, "see what it would do: graphmill stream check %s\n", s.Name)
 			fmt.Fprintf(w, "start it:             graphmill stream start %s\n", s.Name)
@@ -90,11 +95,14 @@ reached or a topic that is absent refuses it, unless --no-check is given.`,
 }
 
 // beginning says where a new stream begins to read.
-func beginning(startFrom string) string {
+func beginning(source, startFrom string) string {
 	switch startFrom {
 	case graphmill.StartEarliest:
 		return "with the first message of the topics"
 	case "", graphmill.StartLatest:
+		if source == graphmill.SourceNamePulsar {
+			return "with what is sent from now on, which its subscription keeps; with all that is there: --start-from earliest"
+		}
 		return "with what is produced after its first start; with all that is there: --start-from earliest"
 	}
 	return "with what is of " + startFrom + " or later"
@@ -103,7 +111,7 @@ func beginning(startFrom string) string {
 func (f *createFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringSliceVar(&f.spec.Topics, "topics", nil, "topics to read, separated by commas")
+	fs.StringSliceVar(&f.spec.Topics, "topics", nil, "topics to read, separated by commas; of Pulsar NAME or persistent://TENANT/NAMESPACE/NAME")
 	fs.StringVar(&f.spec.Transform, "transform", "", "transformation, as MODULE.FUNCTION")
 	f.settings.add(fs)
 	fs.StringVar(&f.spec.StartFrom, "start-from", "", "where to begin where no position is known: earliest, latest, or a time in RFC 3339 (default latest)")
@@ -111,11 +119,15 @@ func (f *createFlags) add(cmd *cobra.Command) {
 	fs.Var(&f.batchBytes, "batch-bytes", fmt.Sprintf("bytes that close a batch (default %d MiB)", graphmill.DefaultBatchBytes>>20))
 	fs.DurationVar(&f.batchInterval, "batch-interval", 0, fmt.Sprintf("time that closes a batch (default %dms)", graphmill.DefaultBatchInterval))
 	if !f.edit {
-		fs.StringVar(&f.spec.Source, "source", "", "what to read: kafka, which Redpanda is too (default kafka)")
+		fs.StringVar(&f.spec.Source, "source", "", "what to read: kafka, which Redpanda is too, or pulsar (default kafka)")
 	}
-	fs.StringSliceVar(&f.spec.BootstrapServers, "bootstrap-servers", nil, "brokers, as host:port (default those of the server's settings)")
+	fs.StringSliceVar(&f.spec.BootstrapServers, "bootstrap-servers", nil, "Kafka: brokers, as host:port (default those of the server's settings)")
+	fs.StringVar(&f.spec.ConsumerGroup, "consumer-group", "", "Kafka: consumer group (default graphmill.NAME)")
+	fs.StringVar(&f.spec.ServiceURL, "service-url", "", "Pulsar: its address, as pulsar://host:port, more hosts behind commas (default that of the server's settings)")
+	fs.StringVar(&f.spec.TopicsPattern, "topics-pattern", "", "Pulsar: a regular expression of topics in place of --topics, as EXPRESSION or persistent://TENANT/NAMESPACE/EXPRESSION; later topics are found, too")
+	fs.StringVar(&f.spec.Subscription, "subscription", "", "Pulsar: subscription (default NAME)")
+	fs.StringVar(&f.spec.SubscriptionType, "subscription-type", "", "Pulsar: failover lets several servers share the partitions, exclusive one alone (default failover)")
 	f.client.add(fs)
-	fs.StringVar(&f.spec.ConsumerGroup, "consumer-group", "", "consumer group (default graphmill.NAME)")
 	fs.StringVar(&f.spec.Database, "database", "", "database of the graph server (default that of the server's settings)")
 	fs.StringVar(&f.spec.Delivery, "delivery", "", "what a crash may do: at_least_once (default at_least_once)")
 	fs.StringVar(&f.spec.OnFailure, "on-failure", "", "what a batch that cannot be applied does: stop (default stop)")

@@ -24,8 +24,8 @@ func (a *app) streamEditCommand(c *client) *cobra.Command {
 batch that is being executed and goes on from there under the new definition. It
 may be waiting, or trying a batch again and again: this is how to help it.
 
-Topics, a consumer group or brokers that are new need --from: where reading
-begins there.`,
+Topics, a consumer group or subscription, or brokers that are new need --from:
+where reading begins there.`,
 		Example: `  graphmill stream edit ratings --batch-size 500 --batch-interval 1s
   graphmill stream edit clicks --setting query='MERGE (u:User {id: $event.user})'
   graphmill stream edit ratings --topics ratings,reviews --from earliest
@@ -35,7 +35,7 @@ begins there.`,
 	f := createFlags{edit: true}
 	f.add(cmd)
 	unset := cmd.Flags().StringArray("unset", nil, "give an option its default, as batch-size, or remove an entry, as setting.NAME, config.NAME or credential.NAME; may be repeated")
-	from := cmd.Flags().String("from", "", "where reading begins in what is new: earliest, latest, a time in RFC 3339, or committed (where the group is, else --start-from)")
+	from := cmd.Flags().String("from", "", "where reading begins in what is new: earliest, latest, a time in RFC 3339, or committed (where the group or subscription is, else --start-from)")
 	out := a.outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		patch, err := f.patch(cmd.Flags(), *unset)
@@ -149,6 +149,7 @@ func optionOf(flag string) string {
 	case "batch-interval", "time-limit":
 		return strings.ReplaceAll(flag, "-", "_") + "_ms"
 	case "topics", "transform", "start-from", "batch-size", "batch-bytes", "source", "bootstrap-servers", "consumer-group",
+		"service-url", "topics-pattern", "subscription", "subscription-type",
 		"database", "delivery", "on-failure", "coalesce", "allow", "memory-limit", "response-limit":
 		return strings.ReplaceAll(flag, "-", "_")
 	}

@@ -19,20 +19,25 @@ func (a *app) streamOffsetsCommand(c *client) *cobra.Command {
 		Short: "Show where a stream begins, or set it",
 		Long: `Shows the position in each partition, and why it is there. With --set it moves
 them, in all partitions or in the one of --partition, while the stream is stopped
-or has failed and nobody else is in its consumer group.
+or has failed and nobody else is in its consumer group or subscription.
 
 Messages that are left out are not applied; those before the old position are
-applied again. A bare integer is an offset, a time is in RFC 3339.`,
+applied again. A bare integer is an offset, of Pulsar LEDGER:ENTRY:INDEX is a
+message id; a time is in RFC 3339.`,
 		Example: `  graphmill stream offsets ratings
   graphmill stream offsets ratings --set earliest
   graphmill stream offsets ratings --set 2026-01-31T12:00:00Z
 
   # go past the message at offset 1199
-  graphmill stream offsets ratings --set 1200 --partition ratings/0`,
+  graphmill stream offsets ratings --set 1200 --partition ratings/0
+
+  # the same of a Pulsar stream, in partition 3 of a topic, and in one that has none
+  graphmill stream offsets clicks --set 12:5:1 --partition persistent://public/default/clicks/3
+  graphmill stream offsets clicks --set 12:5:1 --partition persistent://public/default/clicks`,
 		Args: takes("NAME"),
 	}
-	set := cmd.Flags().String("set", "", "where the stream goes on: earliest, latest, a time, or an offset")
-	partition := cmd.Flags().String("partition", "", "the partition to move, as topic/number (default all)")
+	set := cmd.Flags().String("set", "", "where the stream goes on: earliest, latest, a time, an offset, or a message id")
+	partition := cmd.Flags().String("partition", "", "the partition to move, as topic/number; of Pulsar the topic alone where it is not partitioned (default all)")
 	out := a.outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		only, err := parsePartition(*partition)
@@ -68,26 +73,31 @@ applied again. A bare integer is an offset, a time is in RFC 3339.`,
 	return cmd
 }
 
-// parsePartition reads topic/number; "" means none.
+// parsePartition reads topic/number, or persistent://tenant/namespace/name, which is
+// not partitioned; "" means none.
 func parsePartition(s string) (*graphmill.TopicPartition, error) {
 	if s == "" {
 		return nil, nil
 	}
-	topic, number, ok := strings.Cut(s, "/")
+	if _, name, whole := strings.Cut(s, "://"); whole && strings.Count(name, "/") == 2 {
+		return &graphmill.TopicPartition{Topic: s, Partition: -1}, nil
+	}
+	slash := strings.LastIndexByte(s, '/')
+	topic, number, ok := s[:max(slash, 0)], s[slash+1:], slash > 0
 	n, err := strconv.ParseInt(number, 10, 32)
 	if !ok || topic == "" || err != nil || n < 0 {
-		return nil, wrongUsage("--partition %q is not of the form topic/number, such as ratings/0", s)
+		return nil, wrongUsage("--partition %q is not of the form topic/number, such as ratings/0; a topic of Pulsar that is not partitioned is persistent://tenant/namespace/name", s)
 	}
 	return &graphmill.TopicPartition{Topic: topic, Partition: int32(n)}, nil
 }
 
 // printOffsets shows positions, and what they were before.
 func printOffsets(w io.Writer, info, before *graphmill.OffsetsInfo) {
-	was := map[graphmill.TopicPartition]int64{}
+	was := map[graphmill.TopicPartition]graphmill.PartitionOffsets{}
 	columns := []any{"partition", "position", "first", "end", "lag", "known from"}
 	if before != nil {
 		for _, p := range before.Partitions {
-			was[p.TopicPartition] = p.Offset
+			was[p.TopicPartition] = p
 		}
 		columns = []any{"partition", "before", "position", "first", "end", "lag", "known from"}
 	}
@@ -97,13 +107,18 @@ func printOffsets(w io.Writer, info, before *graphmill.OffsetsInfo) {
 		if before != nil {
 			old, known := was[p.TopicPartition]
 			if !known {
-				old = -1
+				old.Offset = -1
 			}
-			row = append(row, knownText(old))
+			row = append(row, placeText(old.Offset, old.MessageID))
 		}
-		t.AppendRow(append(row, knownText(p.Offset), knownText(p.First), knownText(p.End), knownText(p.Lag), string(p.Origin)))
+		t.AppendRow(append(row, placeText(p.Offset, p.MessageID), knownText(p.First), placeText(p.End, p.LastMessageID), knownText(p.Lag), string(p.Origin)))
 	}
 	t.Render()
+	group := "consumer group"
+	if len(info.Partitions) > 0 && info.Partitions[0].LagFrom != "" {
+		printLagFrom(w, info.Partitions[0].LagFrom)
+		group = "subscription"
+	}
 	for _, p := range info.Partitions {
 		if p.Problem != nil {
 			fmt.Fprintf(w, "\n%s: %s: %s\n", p.String(), p.Problem.Code, p.Problem.Text)
@@ -112,7 +127,7 @@ func printOffsets(w io.Writer, info, before *graphmill.OffsetsInfo) {
 			}
 		}
 	}
-	fmt.Fprintf(w, "\nconsumer group %s: %s\n", info.Group, count(len(info.Members), "member", "members"))
+	fmt.Fprintf(w, "\n%s %s: %s\n", group, info.Group, count(len(info.Members), "member", "members"))
 	for _, m := range info.Members {
 		fmt.Fprintf(w, "  %s at %s\n", m.ClientID, m.Host)
 	}

@@ -87,13 +87,24 @@ func line(w io.Writer, name, format string, args ...any) {
 
 func printDefinition(w io.Writer, s *api.Stream) {
 	line(w, "name", "%s", s.Name)
-	line(w, "topics", "%s", strings.Join(s.Topics, ", "))
+	if s.TopicsPattern != "" {
+		line(w, "topics pattern", "%s", s.TopicsPattern)
+	} else {
+		line(w, "topics", "%s", strings.Join(s.Topics, ", "))
+	}
 	line(w, "transform", "%s", s.Transform)
 	line(w, "batch", "%s, %s or %s", count(s.BatchSize, "message", "messages"), sizeText(s.BatchBytes), time.Duration(s.BatchIntervalMS)*time.Millisecond)
 	line(w, "delivery", "%s, on failure %s", s.Delivery, s.OnFailure)
-	line(w, "consumer group", "%s, from %s where no position is known", s.ConsumerGroup, s.StartFrom)
+	if s.Source == graphmill.SourceNamePulsar {
+		line(w, "subscription", "%s (%s), from %s where no position is known", s.Subscription, s.SubscriptionType, s.StartFrom)
+	} else {
+		line(w, "consumer group", "%s, from %s where no position is known", s.ConsumerGroup, s.StartFrom)
+	}
 	if len(s.BootstrapServers) > 0 {
 		line(w, "brokers", "%s", strings.Join(s.BootstrapServers, ", "))
+	}
+	if s.ServiceURL != "" {
+		line(w, "service url", "%s", s.ServiceURL)
 	}
 	if s.Database != "" {
 		line(w, "database", "%s", s.Database)
@@ -185,8 +196,12 @@ func printStatus(w io.Writer, st *graphmill.StreamStatus, now time.Time) {
 	if f := st.LastFailure; f != nil {
 		line(w, "last failure", "%s: %s", f.Code, f.Text)
 		line(w, "failed", "%s", whenText(f.At, now))
-		if f.Message != nil && f.Offset != nil {
+		switch {
+		case f.Message == nil:
+		case f.Offset != nil:
 			line(w, "look first at", "%s offset %d", f.Message, *f.Offset)
+		case f.MessageID != nil:
+			line(w, "look first at", "%s message %s", f.Message, f.MessageID)
 		}
 	}
 	printPartitions(w, st.Partitions)
@@ -200,15 +215,34 @@ func printPartitions(w io.Writer, partitions []graphmill.PartitionStatus) {
 	fmt.Fprintln(w)
 	t := newTable(w, "partition", "position", "end", "lag", "lane")
 	for _, p := range partitions {
-		t.AppendRow([]any{p.String(), knownText(p.Acknowledged), knownText(p.End), knownText(p.Lag), knownText(int64(p.Lane))})
+		t.AppendRow([]any{p.String(), placeText(p.Acknowledged, p.MessageID), placeText(p.End, p.LastMessageID), knownText(p.Lag), knownText(int64(p.Lane))})
 	}
 	t.Render()
+	printLagFrom(w, partitions[0].LagFrom)
 	told := map[string]bool{}
 	for _, p := range partitions {
 		if p.Notice != "" && !told[p.Notice] { // that of its other partitions is the same
 			told[p.Notice] = true
 			fmt.Fprintf(w, "note: %s\n", p.Notice)
 		}
+	}
+}
+
+// placeText is a place in a partition: an offset, or a message id of Pulsar.
+func placeText(offset int64, id graphmill.MessageID) string {
+	if id != (graphmill.MessageID{}) {
+		return id.String()
+	}
+	return knownText(offset)
+}
+
+// printLagFrom says what the lag of a Pulsar stream counts, and who tells it.
+func printLagFrom(w io.Writer, from string) {
+	switch from {
+	case graphmill.LagFromAdmin:
+		fmt.Fprintln(w, "lag in entries, of which one may hold a batch of a producer; the broker's own backlog")
+	case graphmill.LagFromClient:
+		fmt.Fprintln(w, "lag in entries, of which one may hold a batch of a producer; reckoned of message ids, for the broker's own set --pulsar-admin-url")
 	}
 }
 
