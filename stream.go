@@ -44,8 +44,8 @@ const (
 // statement's options. Zero values mean the default (see WithDefaults).
 type StreamSpec struct {
 	Name      string   `json:"name" yaml:"name"`
-	Source    string   `json:"source" yaml:"source"` // kafka, pulsar
-	Topics    []string `json:"topics" yaml:"topics"`
+	Source    string   `json:"source,omitempty" yaml:"source,omitempty"` // kafka, pulsar
+	Topics    []string `json:"topics,omitempty" yaml:"topics,omitempty"`
 	Transform string   `json:"transform" yaml:"transform"` // module.function
 
 	BatchSize       int   `json:"batch_size,omitempty" yaml:"batch_size,omitempty"`               // messages, 1 to MaxBatchSize

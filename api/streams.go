@@ -64,7 +64,7 @@ type Stream struct {
 // NewStream returns the JSON form of a stream.
 func NewStream(i server.StreamInfo) Stream {
 	definition := StreamDefinition(i.Spec.Redacted())
-	definition.Topics = orEmpty(definition.Topics) // not known of one that is broken
+	definition.Topics = orEmpty(definition.Topics) // of a pattern, and of one that is broken
 	return Stream{
 		StreamDefinition: definition,
 		Desired:          i.Desired,

@@ -55,9 +55,6 @@ func printCreate(spec graphmill.StreamSpec) string {
 			written[field] = value
 		}
 	}
-	if len(spec.Topics) == 0 {
-		delete(written, "topics") // a pattern stands in their place
-	}
 	return "CREATE " + strings.ToUpper(spec.Source) + " STREAM " + Name(spec.Name) + printOptions(written, true)
 }
 

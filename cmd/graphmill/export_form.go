@@ -30,9 +30,8 @@ type exportedModule struct {
 
 // exportedStream is a definition without its defaults.
 type exportedStream struct {
-	api.StreamDefinition
-	Topics []string        `json:"topics,omitempty"` // in place of the definition's, which is never left out
-	State  graphmill.State `json:"state"`
+	graphmill.StreamSpec
+	State graphmill.State `json:"state"`
 }
 
 // exportStream takes off the defaults. Where start_from follows from
@@ -47,7 +46,7 @@ func exportStream(s api.Stream) exportedStream {
 			short.StartFrom = spec.StartFrom
 		}
 	}
-	return exportedStream{api.StreamDefinition(short), short.Topics, s.Desired}
+	return exportedStream{short, s.Desired}
 }
 
 // secrets lists what is not exported, as STREAM: credentials.NAME.
