@@ -1,7 +1,6 @@
 package graphmill
 
 import (
-	"net/url"
 	"regexp"
 	"strings"
 	"unicode"
@@ -111,18 +110,6 @@ func SplitTopicsPattern(pattern string) (namespace string, name *regexp.Regexp, 
 		return "", nil, Invalid("topics_pattern", "%s is no regular expression: %v", clip(pattern), err)
 	}
 	return parts[0] + "/" + parts[1], name, nil
-}
-
-// ValidateAdminURL returns an error of KindInvalid that names field unless address
-// is one of Pulsar's admin REST: http://host:port or https://host:port. The error
-// does not repeat it, in which a password may stand by mistake.
-func ValidateAdminURL(field, address string) error {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
-		strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || len(address) > maxServiceURLLength {
-		return Invalid(field, "an address is not of the form http://host:port or https://host:port, such as http://127.0.0.1:8080")
-	}
-	return nil
 }
 
 func validateTopicsPattern(pattern string) error {

@@ -30,8 +30,9 @@ type broker interface {
 	probe(ctx context.Context) error
 
 	// prepare makes sure that what is sent from now on will be read by a stream that
-	// starts later, where that is in the broker's hands. Once more does no harm.
-	prepare(ctx context.Context) error
+	// starts later, where that is in the broker's hands. It returns where that begins,
+	// for the catalog. Once more does no harm.
+	prepare(ctx context.Context) ([]graphmill.Position, error)
 
 	// source makes the source of a run. known are the positions of the catalog.
 	source(known []graphmill.Position, accepted StartRequest, obs sources.Observer) (sources.Source, error)
@@ -60,5 +61,8 @@ type reader interface {
 
 // broker returns the broker that a definition reads from.
 func (s *Server) broker(spec graphmill.StreamSpec) broker {
+	if spec.Source == graphmill.SourceNamePulsar {
+		return &pulsarBroker{spec: spec, srv: s}
+	}
 	return &kafkaBroker{spec: spec, srv: s}
 }

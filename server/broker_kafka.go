@@ -75,7 +75,7 @@ func (b *kafkaBroker) probe(ctx context.Context) error {
 
 // prepare has nothing to do: the positions of a group are settled when a member
 // joins it, and Kafka keeps messages whether there is a group or not.
-func (b *kafkaBroker) prepare(context.Context) error { return nil }
+func (b *kafkaBroker) prepare(context.Context) ([]graphmill.Position, error) { return nil, nil }
 
 func (b *kafkaBroker) source(known []graphmill.Position, accepted StartRequest, obs sources.Observer) (sources.Source, error) {
 	cfg, err := b.config(known)

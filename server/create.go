@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -29,9 +30,6 @@ func (s *Server) CreateStream(ctx context.Context, r CreateRequest) (StreamInfo,
 	if err := spec.Validate(); err != nil {
 		return StreamInfo{}, err
 	}
-	if spec.Source != graphmill.SourceNameKafka {
-		return StreamInfo{}, graphmill.Invalid("source", "this server reads kafka only")
-	}
 	if err := s.broker(spec).validate(); err != nil {
 		return StreamInfo{}, err
 	}
@@ -57,12 +55,12 @@ func (s *Server) CreateStream(ctx context.Context, r CreateRequest) (StreamInfo,
 	if r.DryRun {
 		return StreamInfo{Spec: spec, Desired: graphmill.StateStopped, State: graphmill.StateStopped, Owner: r.Owner, Warnings: warnings}, nil
 	}
-	more, err := s.prepare(ctx, spec, r.Check)
+	positions, more, err := s.prepare(ctx, spec, r.Check)
 	if err != nil {
 		return StreamInfo{}, err
 	}
 	warnings = append(warnings, more...)
-	st, err := s.define(ctx, spec, r.Owner)
+	st, err := s.define(ctx, spec, r.Owner, positions)
 	if err != nil {
 		return StreamInfo{}, err
 	}
@@ -72,13 +70,19 @@ func (s *Server) CreateStream(ctx context.Context, r CreateRequest) (StreamInfo,
 	return info, nil
 }
 
-// define stores a new stream and adds it to the list.
-func (s *Server) define(ctx context.Context, spec graphmill.StreamSpec, owner string) (*stream, error) {
+// define stores a new stream, with the positions at which it is to begin, and adds
+// it to the list.
+func (s *Server) define(ctx context.Context, spec graphmill.StreamSpec, owner string, positions []graphmill.Position) (*stream, error) {
 	s.defining.Lock()
 	defer s.defining.Unlock()
 	rec, err := s.catalog.CreateStream(ctx, catalog.Stream{Spec: spec, Desired: graphmill.StateStopped, CreatedAt: now(), Owner: owner})
 	if err != nil {
 		return nil, err
+	}
+	if len(positions) > 0 {
+		if err := s.catalog.MergePositions(context.WithoutCancel(ctx), spec.Name, positions); err != nil {
+			return nil, errors.Join(err, s.catalog.DeleteStream(context.WithoutCancel(ctx), spec.Name))
+		}
 	}
 	st := newStream(s, rec)
 	s.mu.Lock()

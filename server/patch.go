@@ -76,8 +76,8 @@ func (st *stream) patch(ctx context.Context, req PatchRequest) (*patch, *run, er
 	ctx = context.WithoutCancel(ctx)
 	if old == nil {
 		positions, err := st.settle(ctx, p)
-		if err == nil {
-			err = st.subscribe(ctx, p)
+		if err == nil && p.to == nil {
+			positions, err = st.subscribe(ctx, p)
 		}
 		if err == nil {
 			err = st.redefine(ctx, p, positions)

@@ -17,27 +17,28 @@ import (
 // broker: many of them may come at once while it is away.
 const uncheckedPatience = 5 * time.Second
 
-// prepare makes the subscription of a definition that does not run. Where the
+// prepare makes the subscription of a definition that does not run, and returns
+// where it begins, for the catalog. Where the
 // definition is taken unseen, a broker that is away is a warning only.
 //
 // A creation prepares before it stores the definition. What it has made stays where
 // it fails then: nobody can tell whether the subscription was there before, with
 // positions that somebody still wants.
-func (s *Server) prepare(ctx context.Context, spec graphmill.StreamSpec, check bool) (warnings []string, err error) {
+func (s *Server) prepare(ctx context.Context, spec graphmill.StreamSpec, check bool) (begins []graphmill.Position, warnings []string, err error) {
 	limit := s.cfg.CreateTimeout
 	if !check {
 		limit = min(limit, uncheckedPatience)
 	}
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err = s.broker(spec).prepare(limited)
+	begins, err = s.broker(spec).prepare(limited)
 	switch {
 	case err == nil:
-		return nil, nil
+		return begins, nil, nil
 	case ctx.Err() != nil:
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	case check:
-		return nil, unlessUnchecked(err)
+		return nil, nil, unlessUnchecked(err)
 	}
 	reads := s.reads(spec)
 	warning := fmt.Sprintf("the %s %q could not be made: %s; START makes it", reads.groupWord(), reads.group, errorText(err))
@@ -46,28 +47,27 @@ func (s *Server) prepare(ctx context.Context, spec graphmill.StreamSpec, check b
 	} else {
 		warning += ", and until then Pulsar may delete messages that it keeps for nobody else"
 	}
-	return []string{warning}, nil
+	return begins, []string{warning}, nil
 }
 
 // subscribe makes the subscription to what the patch brings to a stream that does
-// not run, where no position has been set there.
-func (st *stream) subscribe(ctx context.Context, p *patch) error {
-	if len(p.brought) == 0 || p.to != nil || kindOf(p.spec) == graphmill.SourceKafka {
-		return nil
+// not run, where no position has been set there. It returns where that begins.
+func (st *stream) subscribe(ctx context.Context, p *patch) ([]graphmill.Position, error) {
+	if len(p.brought) == 0 || kindOf(p.spec) == graphmill.SourceKafka {
+		return nil, nil
 	}
 	spec, err := st.srv.bringing(ctx, p)
-	if err != nil && p.check {
-		return err
+	switch {
+	case err != nil && p.check:
+		return nil, err
+	case err != nil:
+		spec = &p.spec // it will not get further, and tells what START will do
+	case spec == nil:
+		return nil, nil
 	}
-	if err != nil {
-		spec = &p.spec
-	}
-	if spec == nil {
-		return nil
-	}
-	warnings, err := st.srv.prepare(ctx, *spec, p.check)
+	begins, warnings, err := st.srv.prepare(ctx, *spec, p.check)
 	p.warnings = append(p.warnings, warnings...)
-	return err
+	return begins, err
 }
 
 // bringing is the definition with nothing but what the patch brings; nil: it brings

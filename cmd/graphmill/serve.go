@@ -21,6 +21,7 @@ import (
 	"github.com/graphmill/graphmill/api"
 	"github.com/graphmill/graphmill/server"
 	"github.com/graphmill/graphmill/server/secret"
+	"github.com/graphmill/graphmill/sources/pulsar"
 	"github.com/graphmill/graphmill/wasmhost"
 )
 
@@ -220,10 +221,8 @@ func (s *serveSettings) checkPulsar() error {
 	if s.pulsarServiceURL == "" {
 		return wrongUsage("--pulsar-admin-url needs --pulsar-service-url: it is the admin REST of that Pulsar")
 	}
-	if err := graphmill.ValidateAdminURL("pulsar_admin_url", s.pulsarAdminURL); err != nil {
-		return asFlag(err)
-	}
-	return nil
+	_, err := pulsar.ParseAdminURL("pulsar_admin_url", s.pulsarAdminURL)
+	return asFlag(err)
 }
 
 // checkExposure refuses to serve beyond this machine by accident, without a
