@@ -31,6 +31,11 @@ type consumer struct {
 	loseOnce sync.Once
 	asking   atomic.Int32 // calls for the last message that have not begun yet (see reconnecting)
 
+	// using is held for reading while the client is asked for the last message: a
+	// question that meets the client's Close is never answered.
+	using  sync.RWMutex
+	closed bool // guarded by using
+
 	mu       sync.Mutex
 	standing standing
 	some     bool                // something has arrived
@@ -190,12 +195,26 @@ func (c *consumer) reconnecting() backoff.Policy {
 // last returns the id of the last message of the partition; some is false where there
 // is none. It ends by the operation timeout.
 func (c *consumer) last() (id graphmill.MessageID, some bool, err error) {
+	c.using.RLock()
+	defer c.using.RUnlock()
+	if c.closed {
+		return id, false, errClosed()
+	}
 	c.asking.Add(1)
 	ids, err := c.cl.GetLastMessageIDs()
 	if err != nil || len(ids) != 1 || ids[0].EntryID() < 0 {
 		return id, false, err
 	}
 	return idOf(ids[0]), true, nil
+}
+
+// close ends the consumer once nothing is asked of it any more, which takes as long
+// as last does.
+func (c *consumer) close() {
+	c.using.Lock()
+	c.closed = true
+	c.using.Unlock()
+	c.cl.Close()
 }
 
 // options are those of the client's consumer. A subscription that exists stays where

@@ -95,7 +95,7 @@ func (p *partition) run(ctx context.Context) {
 		began := time.Now()
 		p.hold(ctx, c)
 		p.letGo(c)
-		c.cl.Close()
+		c.close()
 		p.s.forget(c)
 		if time.Since(began) > longPause {
 			wait = firstPause
