@@ -116,7 +116,7 @@ func TestAPulsarStreamReadsFromItsCreationOn(t *testing.T) {
 
 			w.close(s)
 			w.send("topic", "c")
-			s = w.open(nil)
+			w.open(nil)
 			w.awaitApplied("a", "b", "c")
 			w.awaitBacklog(0)
 		})
