@@ -27,8 +27,6 @@
 //     delayed delivery, deduplication, exclusive producers, non-persistent topics,
 //     watchers of topic lists, or schemas beyond "there is none". Such commands are
 //     refused by an error that says so;
-//   - wait before a new active consumer gets messages
-//     (activeConsumerFailoverDelayTimeMillis is 0);
 //   - count redeliveries: neither does the broker on Exclusive and Failover
 //     subscriptions, where the count is always 0.
 package pulsarserver

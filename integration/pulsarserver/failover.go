@@ -35,6 +35,22 @@ func pick(consumers []*consumer, topic string, partition int) *consumer {
 	return fromRing(consumers[:best], murmur3(topic))
 }
 
+// RunAhead makes a Failover subscription of a topic do what the broker does where the
+// active consumer changes, and changes again before the delay of the failover is over,
+// while a write to the first one is under way: when that is done, the broker reads on
+// for the one that is active then, without going back. The next n entries have gone to
+// somebody else; those behind them go to the active consumer, which is told nothing.
+// When the delay is over, the consumers are told which is the active one, and all that
+// is not acknowledged is sent again.
+func (s *Server) RunAhead(topic, subscription string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := s.topics[topic].subs[subscription]
+	sub.turning, sub.lost = false, n
+	sub.dispatch()
+	sub.turnAfter(s.opts.FailoverDelay)
+}
+
 // fromRing returns the consumer whose point is the first at or behind hash, going
 // around. Of equal points the last consumer's counts.
 func fromRing(consumers []*consumer, hash uint32) *consumer {

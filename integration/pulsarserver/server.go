@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/graphmill/graphmill/integration/ports"
 )
@@ -31,6 +32,12 @@ type Options struct {
 	AutoPartitions int
 
 	MaxMessageSize int // of one SEND, in bytes; default DefaultMaxMessageSize
+
+	// FailoverDelay is how long a new active consumer of a Failover subscription waits
+	// for its first message, and to be told that it is the active one
+	// (activeConsumerFailoverDelayTimeMillis, a second by default). With 0 the Go client
+	// does not hear it: it comes before the answer to its subscribing.
+	FailoverDelay time.Duration
 
 	TLS *tls.Config // of both ports; nil: no encryption
 

@@ -1,6 +1,9 @@
 package pulsarserver
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Types of subscriptions, by the names that the protocol has for them.
 const (
@@ -22,6 +25,8 @@ type subscription struct {
 
 	consumers []*consumer
 	active    *consumer // the only one that gets messages; nil where there is none
+	turning   bool      // a new one is the active one, and has to wait
+	lost      int       // entries that are sent to nobody (see Server.RunAhead)
 }
 
 func newSubscription(t *topic, name string, durable bool, start int) *subscription {
@@ -68,13 +73,33 @@ func (sub *subscription) choose() (changed bool) {
 	if active == nil {
 		return true
 	}
-	if sub.kind == Failover {
+	switch delay := sub.topic.s.opts.FailoverDelay; {
+	case sub.kind != Failover || delay == 0:
+		sub.turn()
+	case !sub.turning:
+		sub.turning = true
+		sub.turnAfter(delay)
+	}
+	return true
+}
+
+func (sub *subscription) turnAfter(delay time.Duration) {
+	time.AfterFunc(delay, func() {
+		sub.topic.s.mu.Lock()
+		defer sub.topic.s.mu.Unlock()
+		sub.turning, sub.lost = false, 0
+		sub.turn()
+	})
+}
+
+// turn tells who is the active one, and sends to it.
+func (sub *subscription) turn() {
+	if sub.kind == Failover && sub.active != nil {
 		for _, c := range sub.consumers {
 			c.tellActive()
 		}
 	}
 	sub.rewind()
-	return true
 }
 
 func (c *consumer) tellActive() {
@@ -93,11 +118,15 @@ func (sub *subscription) rewind() {
 // messages; an entry is sent whole where there is one left.
 func (sub *subscription) dispatch() {
 	c := sub.active
-	if c == nil {
+	if c == nil || sub.turning {
 		return
 	}
 	for ; c.permits > 0 && sub.read < len(sub.topic.entries); sub.read++ {
 		if _, done := sub.acked[sub.read]; done {
+			continue
+		}
+		if sub.lost > 0 {
+			sub.lost--
 			continue
 		}
 		e := &sub.topic.entries[sub.read]

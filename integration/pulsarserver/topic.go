@@ -31,6 +31,7 @@ type entry struct {
 // topic is a topic that is not partitioned, or one partition. Its entries never
 // go away, so their indices are their order over all ledgers.
 type topic struct {
+	s         *Server
 	name      string // in full
 	partition int    // -1: it is not one
 	ledger    int64  // that entries are written to

@@ -143,7 +143,7 @@ func (s *Server) createOne(full string) *topic {
 	s.lastLedger++
 	_, partition := splitPartition(full)
 	t := &topic{
-		name: full, partition: partition, ledger: s.lastLedger,
+		s: s, name: full, partition: partition, ledger: s.lastLedger,
 		subs: map[string]*subscription{}, producers: map[*producer]struct{}{},
 	}
 	s.topics[full] = t

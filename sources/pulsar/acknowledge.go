@@ -94,7 +94,11 @@ func (s *Source) due(positions []graphmill.Position) []acknowledgement {
 // send acknowledges entries and notes it.
 func (s *Source) send(job *acknowledgement) error {
 	for ids := job.ids; len(ids) > 0; ids = ids[min(len(ids), mostAtOnce):] {
-		if err := job.c.cl.AckIDList(ids[:min(len(ids), mostAtOnce)]); err != nil {
+		err := job.c.acknowledge(ids[:min(len(ids), mostAtOnce)])
+		if errors.Is(err, errLeft) {
+			return nil // it has lost the partition meanwhile
+		}
+		if err != nil {
 			return fmt.Errorf("acknowledge %s: %w", job.at, plain(err))
 		}
 	}

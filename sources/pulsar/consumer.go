@@ -2,8 +2,10 @@ package pulsar
 
 import (
 	"cmp"
+	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
 	"github.com/apache/pulsar-client-go/pulsar/backoff"
@@ -31,21 +33,25 @@ type consumer struct {
 	loseOnce sync.Once
 	asking   atomic.Int32 // calls for the last message that have not begun yet (see reconnecting)
 
-	// using is held for reading while the client is asked for the last message: a
-	// question that meets the client's Close is never answered.
+	// using is held for reading while the client is asked for the last message, or has
+	// something to acknowledge: what meets the client's Close is never answered.
 	using  sync.RWMutex
 	closed bool // guarded by using
 
 	mu       sync.Mutex
 	standing standing
+	promised bool                // the admin REST says that it is the active one, or is to be
+	begun    time.Time           // it has been subscribed then
 	some     bool                // something has arrived
+	since    time.Time           // the first of it
 	first    graphmill.MessageID // the entry of what has arrived first
 	stale    bool                // the partition has come back: what has arrived is from before and after
 	outgrown bool                // it asks for more messages than memory is meant for
 	arrived  []arrival
-	head     int   // of arrived
-	count    int   // messages that have arrived and not come out
-	bytes    int64 // of them
+	head     int     // of arrived
+	latest   arrival // to arrive, out of arrived or not
+	count    int     // messages that have arrived and not come out
+	bytes    int64   // of them
 }
 
 // standing is what the broker has told a consumer.
@@ -61,6 +67,12 @@ const (
 type arrival struct {
 	ledger, entry int64
 	messages      int32 // that are still to come out of the client
+	gap           bool  // entries are missing between it and the one before
+}
+
+// follows tells whether nothing can be missing between two entries.
+func (a *arrival) follows(before *arrival) bool {
+	return a.ledger == before.ledger && a.entry == before.entry+1 || a.ledger > before.ledger && a.entry == 0
 }
 
 func (a *arrival) is(id pulsar.MessageID) bool {
@@ -90,24 +102,16 @@ func (c *consumer) BecameInactive(pulsar.Consumer, string, int32) {
 
 // BeforeConsume implements pulsar.ConsumerInterceptor. The client calls it for all
 // messages of an entry before it passes on the first one.
-//
-// The broker sends messages to the active consumer alone, so the first one tells
-// what the client may have missed: it drops a BecameActive that comes before the
-// answer to its subscribing.
 func (c *consumer) BeforeConsume(m pulsar.ConsumerMessage) {
 	id := m.ID()
 	c.mu.Lock()
-	first := !c.some
-	if c.some = true; first {
-		c.first = graphmill.MessageID{Ledger: id.LedgerID(), Entry: id.EntryID()}
-	}
-	if first && c.standing == unknown {
-		c.standing = active
-	}
+	first := c.notice(id)
 	if n := len(c.arrived); n > c.head && c.arrived[n-1].is(id) {
 		c.arrived[n-1].messages++
 	} else {
-		c.arrived = append(c.arrived, arrival{id.LedgerID(), id.EntryID(), 1})
+		a := arrival{ledger: id.LedgerID(), entry: id.EntryID(), messages: 1}
+		a.gap = !first && !isChunked(id) && !a.follows(&c.latest)
+		c.arrived, c.latest = append(c.arrived, a), a
 	}
 	c.count++
 	c.bytes += int64(len(m.Payload()))
@@ -127,6 +131,23 @@ func (c *consumer) BeforeConsume(m pulsar.ConsumerMessage) {
 	}
 }
 
+// notice notes that something has arrived. The lock is held.
+func (c *consumer) notice(id pulsar.MessageID) (first bool) {
+	if c.some {
+		return false
+	}
+	c.some, c.since = true, time.Now()
+	c.first = graphmill.MessageID{Ledger: id.LedgerID(), Entry: id.EntryID()}
+	return true
+}
+
+// arrive is notice for what the client has not shown to the interceptor.
+func (c *consumer) arrive(id pulsar.MessageID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.notice(id)
+}
+
 // OnAcknowledge implements pulsar.ConsumerInterceptor.
 func (c *consumer) OnAcknowledge(pulsar.Consumer, pulsar.MessageID) {}
 
@@ -140,23 +161,52 @@ func (c *consumer) look() (at standing, usable bool) {
 	return c.standing, !c.stale && !c.outgrown
 }
 
-// suppose sets the standing where the broker has told nothing so far.
-func (c *consumer) suppose(is standing) {
+// promise notes that the admin REST calls it the active one.
+func (c *consumer) promise() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.standing == unknown {
-		c.standing = is
+	c.promised = true
+}
+
+// begin notes that the consumer is subscribed.
+func (c *consumer) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun = time.Now()
+}
+
+// suppose takes the consumer for the active one where that is likely, and the broker
+// would have told so by now if it told it at all. wait is how long that is still to
+// go; 0 where nothing speaks for it.
+//
+// That messages come, or that the admin REST says so, is not enough: with a delay of
+// failover the broker may send some of what comes next before it has gone back to
+// what is not acknowledged, and only then tells (see arrival.gap).
+func (c *consumer) suppose(now time.Time) (wait time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := c.begun
+	if c.some {
+		from = c.since
 	}
+	if c.standing != unknown || !c.some && !c.promised {
+		return 0
+	}
+	if wait = from.Add(standingTimeout).Sub(now); wait > 0 {
+		return wait
+	}
+	c.standing = active
+	return 0
 }
 
 // admit takes a message that has come out of the client, and tells how many follow
-// in its entry. ok is false where it is of no more use, because the partition has
-// gone away since.
-func (c *consumer) admit(id pulsar.MessageID, size int) (rest int32, ok bool) {
+// in its entry, and whether entries are missing before that. ok is false where it is
+// of no more use, because the partition has gone away since.
+func (c *consumer) admit(id pulsar.MessageID, size int) (rest int32, gap, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.standing != active || c.stale {
-		return 0, false
+	if c.standing == passive || c.stale {
+		return 0, false, false
 	}
 	c.count--
 	c.bytes -= int64(size)
@@ -166,8 +216,9 @@ func (c *consumer) admit(id pulsar.MessageID, size int) (rest int32, ok bool) {
 			c.head++ // the client has dropped it
 			continue
 		}
+		gap = a.gap
 		if a.messages--; a.messages > 0 {
-			return a.messages, true
+			return a.messages, gap, true
 		}
 		c.head++
 		if c.head == len(c.arrived) {
@@ -175,9 +226,9 @@ func (c *consumer) admit(id pulsar.MessageID, size int) (rest int32, ok bool) {
 		} else if c.head > len(c.arrived)/2 && c.head > 1000 {
 			c.arrived, c.head = append(c.arrived[:0], c.arrived[c.head:]...), 0
 		}
-		return 0, true
+		return 0, gap, true
 	}
-	return 0, true
+	return 0, false, true
 }
 
 // reconnecting is what the client asks for a policy by which to connect again: when
@@ -208,8 +259,22 @@ func (c *consumer) last() (id graphmill.MessageID, some bool, err error) {
 	return idOf(ids[0]), true, nil
 }
 
+// acknowledge tells the broker that entries are done, and waits for its answer. It ends
+// by the operation timeout.
+func (c *consumer) acknowledge(ids []pulsar.MessageID) error {
+	c.using.RLock()
+	defer c.using.RUnlock()
+	if c.closed {
+		return errLeft
+	}
+	return c.cl.AckIDList(ids)
+}
+
+// errLeft tells that a consumer is not in use any more.
+var errLeft = errors.New("the consumer has been closed")
+
 // close ends the consumer once nothing is asked of it any more, which takes as long
-// as last does.
+// as last and acknowledge do.
 func (c *consumer) close() {
 	c.using.Lock()
 	c.closed = true

@@ -2,6 +2,7 @@ package pulsar
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
@@ -14,6 +15,10 @@ const (
 	// one that may still be told. Brokers wait a second by default
 	// (activeConsumerFailoverDelayTimeMillis).
 	standingTimeout = 3 * time.Second
+
+	// usualGaps is how many gaps among the entries of a partition turn out to be none
+	// before they are not waited for any more.
+	usualGaps = 3
 
 	firstPause = 100 * time.Millisecond // between two tries to subscribe
 	longPause  = 2 * time.Second
@@ -42,6 +47,7 @@ type partition struct {
 	out      []entry             // handed out and not acknowledged, oldest first
 	renewed  bool                // the partition has been away since something was handed out
 	broken   *graphmill.Fault    // what comes behind the messages cannot be read
+	gaps     int                 // at which nothing was to come, in a row
 }
 
 // entry is an entry that has come out of the client.
@@ -50,7 +56,15 @@ type entry struct {
 	messages      int              // of it that are to be handed out
 	whole         bool             // all of them are there
 	chunked       pulsar.MessageID // where it is one of several that hold one big message; else nil
+	held          time.Time        // entries are missing before it, and it waits until then; else zero
 }
+
+// waits tells whether it is to be seen yet that the entries before it do not come.
+func (e *entry) waits() bool { return !e.held.IsZero() && time.Now().Before(e.held) }
+
+// isChunked tells whether a message came in several entries; it has the id of the last.
+// Its size of a batch is the client's mark of it.
+func isChunked(id pulsar.MessageID) bool { return id.BatchSize() == 0 }
 
 // before tells whether the entry lies before a position as a whole.
 func (e *entry) before(id graphmill.MessageID) bool {
@@ -131,6 +145,7 @@ func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
 		s.forget(c)
 		return nil, err
 	}
+	c.begin()
 	s.introduce(cl, c)
 	s.mu.Lock()
 	p.settled = true
@@ -143,12 +158,15 @@ func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
 
 // hold serves the partition by a consumer for as long as that is of use.
 func (p *partition) hold(ctx context.Context, c *consumer) {
-	late := time.NewTimer(standingTimeout)
-	defer late.Stop()
+	timer := time.NewTimer(standingTimeout)
+	defer timer.Stop()
 	if is, _ := c.look(); is == unknown {
 		p.askStanding(ctx, c)
 	}
 	for {
+		if wait := c.suppose(time.Now()); wait > 0 {
+			timer.Reset(wait)
+		}
 		is, usable := c.look()
 		switch {
 		case is == active && !usable:
@@ -163,7 +181,7 @@ func (p *partition) hold(ctx context.Context, c *consumer) {
 		}
 		select {
 		case <-p.wake:
-		case <-late.C:
+		case <-timer.C:
 			p.standingKnown()
 		case <-c.lost:
 			return
@@ -185,7 +203,7 @@ func (p *partition) askStanding(ctx context.Context, c *consumer) {
 	case err != nil:
 		p.s.cfg.Logger.Debug("whose a partition is cannot be asked for", "partition", p.tp.String(), "error", err)
 	case at != nil && at.active == p.s.name:
-		c.suppose(active)
+		c.promise()
 	default:
 		p.standingKnown()
 	}
@@ -228,6 +246,9 @@ func (p *partition) revoke() {
 	s.mu.Lock()
 	was := p.owned
 	p.owned = false
+	if slices.ContainsFunc(p.entries, func(e entry) bool { return e.waits() }) {
+		p.gaps = 0
+	}
 	p.messages, p.entries, p.broken = nil, nil, nil
 	for i := range p.out {
 		if p.out[i].chunked != nil { // only the consumer that has put it together can acknowledge it
@@ -270,7 +291,7 @@ func (p *partition) position() graphmill.MessageID {
 
 // add takes a message of the partition that has come out of the client, each in its
 // turn. It has to be converted before the lock, which is held, is let go.
-func (p *partition) add(in incoming) {
+func (p *partition) add(in incoming, gap bool) {
 	id := idOf(in.msg.ID())
 	last := len(p.entries) - 1
 	if last < 0 || p.entries[last].whole || p.entries[last].ledger != id.Ledger || p.entries[last].entry != id.Entry {
@@ -278,8 +299,12 @@ func (p *partition) add(in incoming) {
 			p.entries[last].whole = true
 		}
 		e := entry{ledger: id.Ledger, entry: id.Entry}
-		if in.msg.ID().BatchSize() == 0 { // the client's mark of a message in chunks
+		if isChunked(in.msg.ID()) {
 			e.chunked = in.msg.ID()
+		}
+		if gap && p.gaps < usualGaps {
+			e.held = time.Now().Add(standingTimeout)
+			time.AfterFunc(standingTimeout, p.s.more)
 		}
 		p.entries = append(p.entries, e)
 		last++
@@ -307,8 +332,11 @@ func (p *partition) convert() {
 func (p *partition) handOut(room int, alone bool) (f graphmill.Fetch, ok bool) {
 	n, count := 0, 0
 	for _, e := range p.entries {
-		if !e.whole || count+e.messages > room && !(alone && n == 0) {
+		if !e.whole || e.waits() || count+e.messages > room && !(alone && n == 0) {
 			break
+		}
+		if !e.held.IsZero() {
+			p.gaps++
 		}
 		n, count = n+1, count+e.messages
 	}

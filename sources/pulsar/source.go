@@ -241,21 +241,21 @@ func (s *Source) sort(batch []pulsar.ConsumerMessage) {
 			if p.broken == nil {
 				p.broken = obstacle(p.tp, m)
 			}
-			p.current.suppose(active) // the broker sends to the active one alone
+			p.current.arrive(m.ID())
 			p.kick()
 			continue
 		}
 		if c == nil || c.p.current != c || c.p.broken != nil {
 			continue
 		}
-		rest, ok := c.admit(m.ID(), len(m.Payload()))
+		rest, gap, ok := c.admit(m.ID(), len(m.Payload()))
 		if !ok {
 			continue
 		}
 		if len(c.p.fresh) == 0 {
 			touched = append(touched, c.p)
 		}
-		c.p.add(incoming{c.p.tp, m.Message, rest})
+		c.p.add(incoming{c.p.tp, m.Message, rest}, gap)
 	}
 	for _, p := range touched {
 		p.convert()

@@ -1,7 +1,9 @@
 package pulsar_test
 
 import (
+	"cmp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +15,7 @@ import (
 type fake struct{ *pulsarserver.Server }
 
 func startFake(t *testing.T, opts pulsarserver.Options) fake {
+	opts.FailoverDelay = cmp.Or(opts.FailoverDelay, 20*time.Millisecond) // so that clients hear who is the active one
 	return fake{pulsarserver.Start(t, opts)}
 }
 
