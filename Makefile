@@ -21,6 +21,9 @@ RUN       ?=
 RUN_FLAG   = $(if $(RUN),-run '$(RUN)')
 E2E        = $(GO) test -tags e2e -count=1 -p 1 -v $(RUN_FLAG)
 
+# BENCH=pulsar runs one benchmark; flags go before it: make bench BENCH='-pulsar-rounds 9 pulsar'
+BENCH ?=
+
 .DEFAULT_GOAL := help
 .PHONY: help build plugins test race fuzz e2e e2e-full bench bench-sdk demo lint generate clean
 
@@ -68,8 +71,8 @@ e2e: ## end-to-end tests on real Kafka, Pulsar and Neo4j (Java 17, Maven); RUN=r
 e2e-full: ## e2e at full size, with the long tests; RUN=regex
 	GRAPHMILL_E2E_FULL=1 $(E2E) -timeout 90m ./integration/... ./server/graph/... ./sources/...
 
-bench: build plugins ## rows a second in a real Neo4j, against hand-written code
-	$(GO) run ./integration/bench
+bench: build plugins ## rows a second against hand-written code, on real servers; BENCH=graph or pulsar
+	$(GO) run ./integration/bench $(BENCH)
 
 bench-sdk: ## what the Go SDK costs a guest, against one written without it; no services
 	$(GO) test -run '^$$' -bench GuestCost -benchtime 1000x ./sdk/hosttest

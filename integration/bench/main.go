@@ -1,13 +1,19 @@
-// Bench measures how fast ratings get from a real Kafka into a real Neo4j, in
-// one run and in rounds that alternate:
+// Bench measures how fast ratings get through Graphmill, against what one would
+// write by hand, in rounds of one run that alternate. "graph" is Kafka to Neo4j:
 //
 //	handwritten   a Go program made for this topic, with one UNWIND (the limit)
 //	graphmill     the stream with the movies plugin, a sandboxed Go guest
 //	one by one    the same stream with COALESCE off: a round trip a statement
 //
-// Rows are counted in the database: a round begins when its reader is told to
-// read, and ends when all its relationships are there. The machine's load moves
-// absolute figures; read the ratios. Run it with "make bench".
+// "pulsar" is Pulsar to the ledger, so that the way in is measured and no database:
+//
+//	raw loop      pulsar-client-go, with nothing done to the messages (the limit)
+//	source        sources/pulsar alone, with nothing done to them either
+//	graphmill     the stream with the movies plugin, recorded in the ledger
+//
+// Rows are counted where they arrive: a round begins when its reader is told to
+// read, and ends when all that it reads is there and acknowledged. The machine's
+// load moves absolute figures; read the ratios. Run it with "make bench".
 package main
 
 import (
@@ -18,104 +24,72 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
-	"text/tabwriter"
-	"time"
 )
 
 func main() {
-	rows := flag.Int("rows", 50_000, "rows of a round; one by one takes a fifth of them")
-	rounds := flag.Int("rounds", 3, "rounds of each")
+	var o options
+	flag.IntVar(&o.graphRows, "graph-rows", 50_000, "rows of a round of graph; one by one takes a fifth of them")
+	flag.IntVar(&o.graphRounds, "graph-rounds", 3, "rounds of graph")
+	flag.IntVar(&o.pulsarRows, "pulsar-rows", 500_000, "rows of a round of pulsar")
+	flag.IntVar(&o.pulsarRounds, "pulsar-rounds", 5, "rounds of pulsar")
+	flag.StringVar(&o.profile, "profile", "", "write a CPU profile of the Pulsar source, in the first round that counts, to this file")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: bench [flags] [graph] [pulsar]")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Stdout, *rows, *rounds); err != nil {
+	if err := run(ctx, os.Stdout, o, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// contender is one way to load a topic into the graph.
-type contender struct {
-	name string
-	rows int
-	load func(ctx context.Context, b *bench, round, rows int) (measured, error)
+type options struct {
+	graphRows, graphRounds   int
+	pulsarRows, pulsarRounds int
+	profile                  string
 }
 
-// contenders in the order of a round; the first is the limit.
-func contenders(rows int) []contender {
-	return []contender{
-		{"handwritten", rows, handwritten},
-		{"graphmill", rows, coalesced},
-		{"one by one", max(1, rows/5), oneByOne},
+// run runs the benchmarks that are named, or all.
+func run(ctx context.Context, out io.Writer, o options, names []string) error {
+	if len(names) == 0 {
+		names = []string{"graph", "pulsar"}
 	}
+	for _, name := range names {
+		fmt.Fprintf(out, "\n== %s\n", name)
+		var err error
+		switch name {
+		case "graph":
+			err = runGraph(ctx, out, o)
+		case "pulsar":
+			err = runPulsar(ctx, out, o)
+		default:
+			err = errors.New("there is no such benchmark; there are graph and pulsar")
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
 }
 
-// measured is one round of one contender.
-type measured struct {
-	rows    int
-	elapsed time.Duration
-	cpu     time.Duration // of the loading program, while it loaded; 0: not known on this system
-}
-
-func (m measured) rate() float64 { return float64(m.rows) / m.elapsed.Seconds() }
-
-func (m measured) cpuPerRow() time.Duration { return m.cpu / time.Duration(m.rows) }
-
-func run(ctx context.Context, out io.Writer, rows, rounds int) (err error) {
-	b, err := open(ctx, out, rows)
+func runGraph(ctx context.Context, out io.Writer, o options) (err error) {
+	b, err := openGraph(ctx, out, o.graphRows)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	all := contenders(rows)
-	results := make([][]measured, len(all))
-	// The first round of each warms up the database's caches and compiler.
-	for round := range rounds + 1 {
-		for i, c := range all {
-			m, err := c.load(ctx, b, round, c.rows)
-			if err != nil {
-				return fmt.Errorf("%s, round %d: %w", c.name, round, err)
-			}
-			note := ""
-			if round == 0 {
-				note = " (warming up, not counted)"
-			} else {
-				results[i] = append(results[i], m)
-			}
-			fmt.Fprintf(out, "round %d  %-12s %7d rows in %6.2f s  %7.0f rows/s  %s CPU a row%s\n",
-				round, c.name, m.rows, m.elapsed.Seconds(), m.rate(), cpuText(m.cpuPerRow()), note)
-		}
-	}
-	return report(out, all, results)
+	return compare(ctx, out, b.contenders(o.graphRows), o.graphRounds)
 }
 
-// report prints medians and their ratios to the first contender's.
-func report(out io.Writer, all []contender, results [][]measured) error {
-	limit := medianOf(results[0], measured.rate)
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "\nmedian of rounds\trows/s\tof the limit\tCPU a row")
-	for i, c := range all {
-		rate := medianOf(results[i], measured.rate)
-		cpu := medianOf(results[i], func(m measured) float64 { return float64(m.cpuPerRow()) })
-		fmt.Fprintf(w, "%s\t%.0f\t%.2f\t%s\n", c.name, rate, rate/limit, cpuText(time.Duration(cpu)))
+func runPulsar(ctx context.Context, out io.Writer, o options) (err error) {
+	b, err := openPulsar(ctx, out, o)
+	if err != nil {
+		return err
 	}
-	return w.Flush()
-}
-
-func medianOf(ms []measured, value func(measured) float64) float64 {
-	values := make([]float64, len(ms))
-	for i, m := range ms {
-		values[i] = value(m)
-	}
-	slices.Sort(values)
-	return values[len(values)/2]
-}
-
-func cpuText(d time.Duration) string {
-	if d == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f us", float64(d.Nanoseconds())/1000)
+	defer func() { err = errors.Join(err, b.close()) }()
+	return compare(ctx, out, b.contenders(), o.pulsarRounds)
 }

@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/neo4j/neo4j-go-driver/v5/neo4j"
@@ -21,34 +18,29 @@ import (
 	"github.com/graphmill/graphmill/integration/stack"
 )
 
-const (
-	topic  = "ratings"
-	users  = 2500
-	movies = 1000
-)
-
-// bench is a broker with the topic, a database, and a server, used by all
-// rounds.
-type bench struct {
+// toGraph is a Kafka with the topic, a database, and a server, used by all rounds.
+type toGraph struct {
 	dir    string
 	kafka  *stack.Kafka
 	neo4j  *stack.Neo4j
 	driver neo4j.DriverWithContext
 	limit  string // the hand-written program
-	server *exec.Cmd
-	url    string
+	server *program
 }
 
-// open builds the programs, starts everything and fills the topic.
-func open(ctx context.Context, out io.Writer, rows int) (*bench, error) {
-	b := &bench{}
+// openGraph builds the hand-written program, starts everything and fills the topic.
+func openGraph(ctx context.Context, out io.Writer, rows int) (*toGraph, error) {
+	b := &toGraph{}
 	if err := b.prepare(ctx, out, rows); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	return b, nil
 }
 
-func (b *bench) prepare(ctx context.Context, out io.Writer, rows int) (err error) {
+func (b *toGraph) prepare(ctx context.Context, out io.Writer, rows int) (err error) {
+	if err := enough(rows); err != nil {
+		return err
+	}
 	if b.dir, err = os.MkdirTemp("", "graphmill-bench-"); err != nil {
 		return err
 	}
@@ -75,16 +67,14 @@ func (b *bench) prepare(ctx context.Context, out io.Writer, rows int) (err error
 	if err := b.produce(ctx, rows); err != nil {
 		return fmt.Errorf("produce ratings: %w", err)
 	}
-	return b.serve(ctx)
+	b.server, err = serve(ctx, b.dir, "--kafka-bootstrap-servers", b.kafka.Brokers()[0],
+		"--graph-uri", b.neo4j.URI(), "--graph-user", b.neo4j.User(), "--graph-password-file", b.neo4j.PasswordFile(), "--graph-database", "neo4j")
+	return err
 }
 
 // produce fills the topic, which has one partition as in reference figures of
-// other loaders. Every rating is of another pair of user and movie, so that
-// relationships count rows.
-func (b *bench) produce(ctx context.Context, rows int) error {
-	if rows > users*movies {
-		return fmt.Errorf("%d rows are more than the %d pairs there are", rows, users*movies)
-	}
+// other loaders.
+func (b *toGraph) produce(ctx context.Context, rows int) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(b.kafka.Brokers()...), kgo.DefaultProduceTopic(topic))
 	if err != nil {
 		return err
@@ -95,15 +85,12 @@ func (b *bench) produce(ctx context.Context, rows int) error {
 	}
 	var first error
 	for i := range rows {
-		user, nth := i%users, i/users
-		movie := (nth*37 + user) % movies
-		value, err := json.Marshal(map[string]any{
-			"userId": user, "movieId": movie, "rating": float64(i%10+1) / 2, "title": fmt.Sprintf("The Movie No. %d", movie),
-		})
+		r := ratingOf(i)
+		value, err := json.Marshal(r)
 		if err != nil {
 			return err
 		}
-		client.Produce(ctx, &kgo.Record{Key: fmt.Append(nil, user), Value: value}, func(_ *kgo.Record, err error) {
+		client.Produce(ctx, &kgo.Record{Key: fmt.Append(nil, r.User), Value: value}, func(_ *kgo.Record, err error) {
 			if err != nil && first == nil { // callbacks come one at a time
 				first = err
 			}
@@ -112,52 +99,15 @@ func (b *bench) produce(ctx context.Context, rows int) error {
 	return errors.Join(client.Flush(ctx), first)
 }
 
-// serve starts graphmill with the plugins beside it.
-func (b *bench) serve(ctx context.Context) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	address := l.Addr().String()
-	l.Close()
-	log, err := os.Create(filepath.Join(b.dir, "graphmill.log"))
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	b.url = "http://" + address
-	b.server = exec.CommandContext(ctx, filepath.Join("bin", "graphmill"), "serve",
-		"--listen", address, "--data-dir", filepath.Join(b.dir, "data"),
-		"--kafka-bootstrap-servers", b.kafka.Brokers()[0],
-		"--graph-uri", b.neo4j.URI(), "--graph-user", b.neo4j.User(), "--graph-password-file", b.neo4j.PasswordFile(), "--graph-database", "neo4j")
-	b.server.Stdout, b.server.Stderr = log, log
-	if err := b.server.Start(); err != nil {
-		return err
-	}
-	ready := func() bool {
-		resp, err := http.Get(b.url + "/readyz")
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	}
-	if err := poll(ctx, time.Minute, ready); err != nil {
-		text, _ := os.ReadFile(log.Name())
-		return fmt.Errorf("graphmill does not answer: %w\n%s", err, text)
-	}
-	return nil
-}
-
 // wipe empties the graph, so that every round begins alike.
-func (b *bench) wipe(ctx context.Context) error {
+func (b *toGraph) wipe(ctx context.Context) error {
 	_, err := b.query(ctx, "MATCH (n) CALL (n) { DETACH DELETE n } IN TRANSACTIONS OF 10000 ROWS")
 	return err
 }
 
 // awaitRows returns once at least rows relationships are in the graph. Their
 // number is kept by the database, so that asking costs it nothing.
-func (b *bench) awaitRows(ctx context.Context, rows int) error {
+func (b *toGraph) awaitRows(ctx context.Context, rows int) error {
 	var err error
 	var n int64
 	perr := poll(ctx, 10*time.Minute, func() bool {
@@ -171,7 +121,7 @@ func (b *bench) awaitRows(ctx context.Context, rows int) error {
 }
 
 // query returns the first value of the first row, if that is a number.
-func (b *bench) query(ctx context.Context, text string) (int64, error) {
+func (b *toGraph) query(ctx context.Context, text string) (int64, error) {
 	session := b.driver.NewSession(ctx, neo4j.SessionConfig{DatabaseName: "neo4j"})
 	defer session.Close(ctx)
 	result, err := session.Run(ctx, text, nil)
@@ -186,29 +136,10 @@ func (b *bench) query(ctx context.Context, text string) (int64, error) {
 	return n, nil
 }
 
-// poll asks every 10 ms until done or the limit.
-func poll(ctx context.Context, limit time.Duration, done func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
 // close ends what was started.
-func (b *bench) close() error {
+func (b *toGraph) close() error {
 	var errs []error
-	if b.server != nil && b.server.Process != nil {
-		_ = b.server.Process.Signal(syscall.SIGTERM) // it may have ended
-		_ = b.server.Wait()
-	}
+	b.server.close()
 	if b.driver != nil {
 		errs = append(errs, b.driver.Close(context.Background()))
 	}

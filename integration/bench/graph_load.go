@@ -4,18 +4,31 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"time"
 )
 
+// contenders in the order of a round; the first is the limit.
+func (b *toGraph) contenders(rows int) []contender {
+	oneByOne := max(1, rows/5)
+	return []contender{
+		{"handwritten", func(ctx context.Context, round int) (measured, error) {
+			return b.handwritten(ctx, round, rows)
+		}},
+		{"graphmill", func(ctx context.Context, round int) (measured, error) {
+			return b.stream(ctx, fmt.Sprintf("coalesced-%d", round), "on", rows)
+		}},
+		{"one by one", func(ctx context.Context, round int) (measured, error) {
+			return b.stream(ctx, fmt.Sprintf("one-by-one-%d", round), "off", oneByOne)
+		}},
+	}
+}
+
 // handwritten runs the program of integration/bench/handwritten.
-func handwritten(ctx context.Context, b *bench, round, rows int) (measured, error) {
+func (b *toGraph) handwritten(ctx context.Context, round, rows int) (measured, error) {
 	if err := b.wipe(ctx); err != nil {
 		return measured{}, err
 	}
@@ -51,62 +64,25 @@ func handwritten(ctx context.Context, b *bench, round, rows int) (measured, erro
 	return m, nil
 }
 
-// coalesced runs a stream as it is by default.
-func coalesced(ctx context.Context, b *bench, round, rows int) (measured, error) {
-	return stream(ctx, b, fmt.Sprintf("coalesced-%d", round), "on", rows)
-}
-
-// oneByOne runs a stream that sends each statement by itself.
-func oneByOne(ctx context.Context, b *bench, round, rows int) (measured, error) {
-	return stream(ctx, b, fmt.Sprintf("one-by-one-%d", round), "off", rows)
-}
-
 // stream runs a new stream over the topic until rows are in the graph, then
 // drops it.
-func stream(ctx context.Context, b *bench, name, coalesce string, rows int) (measured, error) {
+func (b *toGraph) stream(ctx context.Context, name, coalesce string, rows int) (measured, error) {
 	if err := b.wipe(ctx); err != nil {
 		return measured{}, err
 	}
-	err := b.call(ctx, "POST", "/streams", map[string]any{
+	err := b.server.call(ctx, "POST", "/streams", map[string]any{
 		"name": name, "topics": []string{topic}, "start_from": "earliest", "transform": "movies", "coalesce": coalesce,
 	})
 	if err != nil {
 		return measured{}, err
 	}
-	if err := b.call(ctx, "POST", "/streams/"+name+":start", nil); err != nil {
+	if err := b.server.call(ctx, "POST", "/streams/"+name+":start", nil); err != nil {
 		return measured{}, err
 	}
-	began, cpu := time.Now(), cpuTime(b.server.Process.Pid)
+	began, cpu := time.Now(), b.server.cpu()
 	if err := b.awaitRows(ctx, rows); err != nil {
 		return measured{}, err
 	}
-	m := measured{rows: rows, elapsed: time.Since(began), cpu: cpuTime(b.server.Process.Pid) - cpu}
-	return m, b.call(ctx, "DELETE", "/streams/"+name, nil)
-}
-
-// call makes a request of the server's API.
-func (b *bench) call(ctx context.Context, method, path string, body any) error {
-	var content io.Reader
-	if body != nil {
-		text, err := json.Marshal(body)
-		if err != nil {
-			return err
-		}
-		content = bytes.NewReader(text)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, b.url+"/api/v1"+path, content)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode >= 300 {
-		err = fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, answer)
-	}
-	return err
+	m := measured{rows: rows, elapsed: time.Since(began), cpu: b.server.cpu() - cpu}
+	return m, b.server.call(ctx, "DELETE", "/streams/"+name, nil)
 }
