@@ -115,16 +115,22 @@ func (c *consumer) BeforeConsume(m pulsar.ConsumerMessage) {
 	}
 	c.count++
 	c.bytes += int64(len(m.Payload()))
-	// One message can always be asked for.
-	outgrown := !c.outgrown && c.bytes > c.most && c.queue > 1
-	c.outgrown = c.outgrown || outgrown
+	heavy := !c.outgrown && c.bytes > c.most
 	weight := float64(c.bytes) / float64(c.count)
+	if heavy {
+		c.most *= 2 // not each message is worth a thought
+	}
 	c.mu.Unlock()
 	if first {
 		c.p.s.introduce(m.Consumer, c)
 	}
+	// What has come out of the client and is not taken yet is not asked for beforehand,
+	// so a consumer that asks for as few as it can may have more on the way.
+	outgrown := heavy && c.p.s.heavier(weight) < c.queue
 	if outgrown {
-		c.p.s.heavier(weight)
+		c.mu.Lock()
+		c.outgrown = true
+		c.mu.Unlock()
 	}
 	if first || outgrown {
 		c.p.kick()

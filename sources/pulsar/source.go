@@ -26,7 +26,7 @@ const (
 	// client.
 	chunkPatience = 10 * time.Minute
 
-	pipeLength     = 1000 // messages that have come out of the client's consumers
+	pipeLength     = 32   // messages that have come out of the client's consumers, on top of what they ask for
 	mostQueued     = 1000 // messages that a consumer asks for beforehand, as the client's default
 	subscribeNames = 4    // bytes of the random part of the consumer's name
 )
@@ -212,7 +212,7 @@ func (s *Source) Fetch(ctx context.Context, max int) ([]graphmill.Fetch, error) 
 func (s *Source) take(first pulsar.ConsumerMessage, max int) {
 	batch := append(s.scratch[:0], first)
 drain:
-	for len(batch) < min(max, pipeLength) {
+	for len(batch) < max {
 		select {
 		case m := <-s.incoming:
 			batch = append(batch, m)
@@ -369,11 +369,13 @@ func (s *Source) queueBytes() int64 {
 	return 2 * s.cfg.MaxBufferedBytes / int64(max(1, len(s.partitions)))
 }
 
-// heavier notes how many bytes a message has where messages are large.
-func (s *Source) heavier(bytes float64) {
+// heavier notes how many bytes a message has where messages are large, and returns how
+// many a new consumer would ask for.
+func (s *Source) heavier(bytes float64) (queue int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.weight = max(s.weight, bytes)
+	return s.queueSize()
 }
 
 // fail ends the source: Open and Fetch return f from now on.

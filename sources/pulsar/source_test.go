@@ -341,6 +341,8 @@ func TestBigMessagesMakeConsumersAskForFewer(t *testing.T) {
 		b.produce(topic+"-partition-0", graphmill.Message{Payload: append(fmt.Appendf(nil, "%d ", i), make([]byte, 100_000)...)})
 	}
 	src, o := b.open(cfg)
+	require.Eventually(t, func() bool { asked := pulsar.Asked(src); return asked > 0 && asked <= 20 }, sourcetest.Patience, 10*time.Millisecond,
+		"it asks for a megabyte of them, or two")
 	for next := 0; next < n; {
 		got, at := sourcetest.Collect(t, src, 1)
 		var i int
@@ -350,6 +352,5 @@ func TestBigMessagesMakeConsumersAskForFewer(t *testing.T) {
 		next = max(next, i+1)
 		b.acknowledge(src, at)
 	}
-	require.NotEmpty(t, o.Revocations(), "the consumer has been replaced")
-	require.LessOrEqual(t, pulsar.Asked(src), 20, "it asks for a megabyte of them, or two")
+	require.LessOrEqual(t, len(o.Revocations()), 1, "the consumer has been replaced once")
 }
