@@ -11,55 +11,50 @@ import (
 
 	"github.com/neo4j/neo4j-go-driver/v5/neo4j"
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// topicOf makes a topic named for the test. A test with several gives each a
-// suffix.
-func topicOf(t *testing.T, partitions int32, suffix ...string) string {
-	t.Helper()
-	topic := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name() + strings.Join(suffix, "")))
-	_, err := admin(t).CreateTopic(t.Context(), partitions, 1, nil, topic)
-	require.NoError(t, err)
-	return topic
+// broker is Kafka or Pulsar, in tests that both have to pass.
+type broker interface {
+	// serve starts a program that reads from the broker unless a stream says otherwise.
+	serve(t *testing.T, args ...string) *program
+
+	// topic makes a topic named for the test. A test with several gives each a suffix.
+	topic(t *testing.T, partitions int, suffix ...string) string
+
+	// stream is a definition that reads a topic from its beginning and leaves traces.
+	stream(name, topic, label string) map[string]any
+
+	// feed makes the feed of such a stream.
+	feed(t *testing.T, stream, topic, label string) feed
+
+	// standing is where the stream's group or subscription is, for comparison.
+	standing(t *testing.T, stream, topic string) string
+
+	// members returns how many members or consumers read for the stream.
+	members(t *testing.T, stream, topic string) int
+
+	// awaitShared waits until so many servers share the topic, each with a part of it
+	// as far as partitions go round.
+	awaitShared(t *testing.T, stream, topic string, servers, partitions int)
+
+	// unacknowledged is what the stream has still to do, as the broker counts it:
+	// messages or entries.
+	unacknowledged(t *testing.T, stream, topic string) int64
+
+	Kill() error
+	Restart(ctx context.Context) error
 }
 
-func admin(t *testing.T) *kadm.Client {
+// sendAll sends events first to last-1 to a topic of the broker, by a feed of its own.
+func sendAll(t *testing.T, f feed, first, last int) {
 	t.Helper()
-	cl, err := kadm.NewOptClient(kgo.SeedBrokers(world.kafka.Brokers()...))
-	require.NoError(t, err)
-	t.Cleanup(cl.Close)
-	return cl
+	defer f.close()
+	require.NoError(t, f.send(t.Context(), first, last))
 }
 
-// committed returns the group's offsets by partition; empty: it has none.
-func committed(t *testing.T, group, topic string) map[int32]int64 {
-	t.Helper()
-	offsets, err := admin(t).FetchOffsets(t.Context(), group)
-	require.NoError(t, err)
-	at := map[int32]int64{}
-	for _, o := range offsets[topic] {
-		at[o.Partition] = o.At
-	}
-	return at
-}
-
-// endOf returns how many messages a topic has been given.
-func endOf(t *testing.T, topic string) int64 {
-	t.Helper()
-	ends, err := admin(t).ListEndOffsets(t.Context(), topic)
-	require.NoError(t, err)
-	at := map[int32]int64{}
-	ends.Each(func(o kadm.ListedOffset) { at[o.Partition] = o.Offset })
-	return sumOf(at)
-}
-
-func sumOf(offsets map[int32]int64) (sum int64) {
-	for _, at := range offsets {
-		sum += at
-	}
-	return sum
+// topicName is the name of a test's topic.
+func topicName(t *testing.T, suffix ...string) string {
+	return strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name() + strings.Join(suffix, "")))
 }
 
 // event is one message of the tests: id is its own, and several share a user,
@@ -72,39 +67,11 @@ type event struct {
 // users is how many keys the events are spread over.
 const users = 997
 
-// produce sends events first to last-1, keyed by user, so that those of one
-// user keep their order. Every one is confirmed when it returns.
-func produce(ctx context.Context, topic string, first, last int) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(world.kafka.Brokers()...), kgo.DefaultProduceTopic(topic))
-	if err != nil {
-		return err
-	}
-	defer cl.Close()
-	failed := make(chan error, 1)
-	for i := first; i < last; i++ {
-		e := event{ID: i, User: i % users}
-		value, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		cl.Produce(ctx, &kgo.Record{Key: fmt.Append(nil, e.User), Value: value}, func(_ *kgo.Record, err error) {
-			if err != nil {
-				select {
-				case failed <- err:
-				default:
-				}
-			}
-		})
-	}
-	if err := cl.Flush(ctx); err != nil {
-		return err
-	}
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return nil
-	}
+// keyed returns event i as a message: its key is the user.
+func keyed(i int) (key, value []byte, err error) {
+	e := event{ID: i, User: i % users}
+	value, err = json.Marshal(e)
+	return fmt.Append(nil, e.User), value, err
 }
 
 // traceQuery is the model that the tests hold the graph against. It leaves a trace

@@ -44,7 +44,7 @@ func TestKafkaAHostileTransformationHarmsNobodyElse(t *testing.T) {
 			topic, label := topicOf(t, 3), labelOf(t)
 			p.do("POST", "/streams", traceStream(honest, topic, label), nil)
 			p.do("POST", "/streams/"+honest+":start", nil, nil)
-			work := startLoad(t, topic, "graphmill."+honest)
+			work := startLoad(t, onKafka().feed(t, honest, topic, label))
 			p.await(honest, "it is under way", func(s graphmill.StreamStatus) bool { return s.Counters.Messages > 3000 })
 			before := p.residentMemory()
 

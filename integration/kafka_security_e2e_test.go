@@ -185,15 +185,22 @@ func TestCase32KafkaSecurityEachObstacleHasItsOwnState(t *testing.T) {
 	}
 	for _, p := range servers {
 		p.terminate()
-		require.NoError(t, filepath.WalkDir(filepath.Dir(p.dir), func(path string, d os.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			require.NotContains(t, string(text), planted, "the file %s", path)
-			return err
-		}))
+		requireNowhere(t, p, planted)
 	}
+}
+
+// requireNowhere looks for a secret in all that a program has written: its log and
+// its data.
+func requireNowhere(t *testing.T, p *program, secret string) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(filepath.Dir(p.dir), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		require.NotContains(t, string(text), secret, "the file %s", path)
+		return err
+	}))
 }
 
 func codeOf(t *testing.T, answer string) string {

@@ -9,48 +9,55 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sharedSession is the shortest session that a broker allows. A killed server's
-// partitions move after it.
-var sharedSession = map[string]string{"session.timeout.ms": "6000"}
-
-// Two servers share two streams under load, and one after the other is killed,
-// at any moment: at work, in a rebalance after the last kill, or with nothing
-// assigned yet.
 func TestKafkaThirtyKillsLoseNothingAndRepeatABatchEachAtMost(t *testing.T) {
-	const batch = 500
-	kills := sized(3, 30)
+	killsLoseNothing(t, onKafka(), killing{servers: 2, kills: sized(3, 30), batch: 500, most: 500})
+}
+
+// killing is a test of kills: how many servers share the streams, and how many
+// messages a kill may have a stream repeat.
+type killing struct{ servers, kills, batch, most int }
+
+// killsLoseNothing has servers share two streams under load, and kills one after the
+// other, at any moment: at work, in a rebalance after the last kill, or with nothing
+// assigned yet.
+func killsLoseNothing(t *testing.T, b broker, k killing) {
 	random := chance(t)
-	servers := []*program{serve(t), serve(t)}
+	servers := make([]*program, k.servers)
+	for i := range servers {
+		servers[i] = b.serve(t)
+	}
 	type stream struct {
 		name, topic, label string
+		feed               feed
 		load               *load
 	}
 	streams := []*stream{{name: "orders"}, {name: "clicks"}}
 	for _, s := range streams {
-		s.topic, s.label = topicOf(t, 3, "-"+s.name), labelOf(t, s.name)
-		def := traceStream(s.name, s.topic, s.label)
-		def["batch_size"], def["configs"] = batch, sharedSession
+		s.topic, s.label = b.topic(t, 3, "-"+s.name), labelOf(t, s.name)
+		def := b.stream(s.name, s.topic, s.label)
+		def["batch_size"] = k.batch
 		for _, p := range servers {
 			p.do("POST", "/streams", def, nil)
 			p.do("POST", "/streams/"+s.name+":start", nil, nil)
 		}
-		s.load = startLoad(t, s.topic, "graphmill."+s.name)
+		s.load = startLoad(t, b.feed(t, s.name, s.topic, s.label))
+		s.feed = b.feed(t, s.name, s.topic, s.label)
+		defer s.feed.close()
 	}
-	for range kills {
+	for range k.kills {
 		s := streams[random.IntN(len(streams))]
-		group := "graphmill." + s.name
-		awaitAcknowledged(t, group, s.topic, acknowledgedBy(t, admin(t), group, s.topic)+1+random.Int64N(6_000))
+		awaitDone(t, s.feed, doneOf(t, s.feed)+1+random.Int64N(6_000))
 		p := servers[random.IntN(len(servers))]
 		p.kill()
-		require.Less(t, acknowledgedBy(t, admin(t), group, s.topic), endOf(t, s.topic), "it was killed with work unacknowledged")
+		require.NotZero(t, b.unacknowledged(t, s.name, s.topic), "it was killed with work unacknowledged")
 		p.start()
 	}
 	for _, s := range streams {
 		n := s.load.stop()
-		awaitAllAcknowledged(t, "graphmill."+s.name, s.topic, n)
+		awaitAllAcknowledged(t, b, s.name, s.topic)
 		repeats := requireAllApplied(t, s.label, n)
-		t.Logf("%s: %d messages, %d kills, %d applications were repeats, with batches of %d", s.name, n, kills, repeats, batch)
-		require.LessOrEqual(t, repeats, int64(kills*batch), "a kill repeats one batch of a stream at most")
+		t.Logf("%s: %d messages, %d kills, %d applications were repeats, with batches of %d", s.name, n, k.kills, repeats, k.batch)
+		require.LessOrEqual(t, repeats, int64(k.kills*k.most), "what a kill may have a stream repeat")
 	}
 }
 

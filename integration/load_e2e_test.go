@@ -4,8 +4,6 @@ package integration_test
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -13,58 +11,60 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
 )
 
+// feed is a topic that one stream reads, as a load sees it.
+type feed interface {
+	// send sends events first to last-1, keyed by user. Every one is confirmed when it
+	// returns.
+	send(ctx context.Context, first, last int) error
+
+	// done returns how many of them the stream has behind it.
+	done(ctx context.Context) (int64, error)
+
+	close()
+}
+
 // load produces events for one stream, always some more than the stream has
-// acknowledged, so that whatever happens to it happens at work.
+// behind it, so that whatever happens to it happens at work.
 type load struct {
 	t     *testing.T
-	topic string
-	group string
+	feed  feed
 	quit  context.CancelFunc
 	ended chan struct{}
 	n     int // events produced; to be read once ended is closed
 }
 
 const (
-	loadBacklog = 8_000 // events that are not acknowledged
+	loadBacklog = 8_000 // events that are not done
 	loadChunk   = 1_000 // events that are produced at once
 	loadPause   = 50 * time.Millisecond
 )
 
 // startLoad begins a load, which outlives outages of the broker. It ends with
 // stop, or with the test.
-func startLoad(t *testing.T, topic, group string) *load {
+func startLoad(t *testing.T, to feed) *load {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(world.kafka.Brokers()...), kgo.DefaultProduceTopic(topic))
-	require.NoError(t, err)
 	ctx, quit := context.WithCancel(t.Context())
-	l := &load{t: t, topic: topic, group: group, quit: quit, ended: make(chan struct{})}
+	l := &load{t: t, feed: to, quit: quit, ended: make(chan struct{})}
 	go func() {
 		defer close(l.ended)
-		defer cl.Close()
-		l.run(ctx, cl)
+		defer to.close()
+		l.run(ctx)
 	}()
 	t.Cleanup(func() { l.quit(); <-l.ended })
 	return l
 }
 
-func (l *load) run(ctx context.Context, cl *kgo.Client) {
-	broker := kadm.NewClient(cl)
-	var acknowledged int64
+func (l *load) run(ctx context.Context) {
+	var done int64
 	for ctx.Err() == nil {
 		asked, cancel := context.WithTimeout(ctx, time.Second)
-		offsets, err := broker.FetchOffsets(asked, l.group)
-		cancel()
-		if err == nil {
-			acknowledged = 0
-			for _, o := range offsets[l.topic] {
-				acknowledged += max(0, o.At)
-			}
+		if n, err := l.feed.done(asked); err == nil {
+			done = n
 		}
-		if int64(l.n)-acknowledged >= loadBacklog {
+		cancel()
+		if int64(l.n)-done >= loadBacklog {
 			select {
 			case <-time.After(loadPause):
 			case <-ctx.Done():
@@ -72,27 +72,15 @@ func (l *load) run(ctx context.Context, cl *kgo.Client) {
 			continue
 		}
 		// What has been begun is finished, so that n is what there is.
-		if err := l.produce(context.WithoutCancel(ctx), cl); err != nil {
-			l.t.Errorf("produce to %s: %v", l.topic, err)
+		sending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*patience)
+		l.n += loadChunk
+		err := l.feed.send(sending, l.n-loadChunk, l.n)
+		cancel()
+		if err != nil {
+			l.t.Errorf("produce: %v", err)
 			return
 		}
 	}
-}
-
-func (l *load) produce(ctx context.Context, cl *kgo.Client) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*patience)
-	defer cancel()
-	records := make([]*kgo.Record, loadChunk)
-	for i := range records {
-		e := event{ID: l.n + i, User: (l.n + i) % users}
-		value, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		records[i] = &kgo.Record{Key: fmt.Append(nil, e.User), Value: value}
-	}
-	l.n += len(records)
-	return cl.ProduceSync(ctx, records...).FirstErr()
 }
 
 // stop ends the load and returns how many events there are.
@@ -116,29 +104,24 @@ func chance(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// awaitAcknowledged waits until a group has acknowledged so many messages.
-func awaitAcknowledged(t *testing.T, group, topic string, least int64) {
+// awaitDone waits until a stream has so many events behind it.
+func awaitDone(t *testing.T, f feed, least int64) {
 	t.Helper()
-	cl := admin(t)
-	require.Eventually(t, func() bool { return acknowledgedBy(t, cl, group, topic) >= least }, patience, 20*time.Millisecond,
-		"%s acknowledges %d messages of %s", group, least, topic)
+	require.Eventually(t, func() bool { return doneOf(t, f) >= least }, patience, 20*time.Millisecond, "the stream does %d events", least)
 }
 
-func acknowledgedBy(t *testing.T, cl *kadm.Client, group, topic string) (sum int64) {
-	offsets, err := cl.FetchOffsets(t.Context(), group)
+// doneOf returns how many events a stream has behind it.
+func doneOf(t *testing.T, f feed) int64 {
+	n, err := f.done(t.Context())
 	if err != nil {
 		return 0 // the broker is away
 	}
-	for _, o := range offsets[topic] {
-		sum += max(0, o.At)
-	}
-	return sum
+	return n
 }
 
-// awaitAllAcknowledged waits until a group, of whatever members, has nothing
-// more to do.
-func awaitAllAcknowledged(t *testing.T, group, topic string, n int) {
+// awaitAllAcknowledged waits until the servers of a stream have nothing more to do,
+// all of them together.
+func awaitAllAcknowledged(t *testing.T, b broker, stream, topic string) {
 	t.Helper()
-	awaitAcknowledged(t, group, topic, int64(n))
-	require.EqualValues(t, n, sumOf(committed(t, group, topic)))
+	require.Eventually(t, func() bool { return b.unacknowledged(t, stream, topic) == 0 }, patience, 50*time.Millisecond, "%s has everything behind it", stream)
 }

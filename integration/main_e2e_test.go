@@ -1,7 +1,7 @@
 //go:build e2e
 
-// The end-to-end tests: the real program against a real Kafka and a real Neo4j,
-// which are started here, from Maven artifacts, and end with the tests.
+// The end-to-end tests: the real program against a real Kafka, a real Pulsar
+// and a real Neo4j, which are started here, from Maven artifacts, and end with the tests.
 package integration_test
 
 import (
@@ -23,6 +23,7 @@ var world struct {
 	dir    string // of this run: binaries, data directories, logs
 	binary string
 	kafka  *stack.Kafka
+	pulsar *stack.Pulsar // started by the first test that asks for it
 	neo4j  *stack.Neo4j
 	driver neo4j.DriverWithContext
 }
@@ -59,6 +60,7 @@ func runTests(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer world.driver.Close(ctx)
+	defer stopPulsar()
 	return m.Run(), nil
 }
 

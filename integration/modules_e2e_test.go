@@ -119,7 +119,7 @@ func TestCase30KafkaModulesAreSwappedUnderLoad(t *testing.T) {
 				"name": "swap", "topics": []string{topic}, "start_from": "earliest", "transform": "swapped.transform", "batch_size": 500,
 			}, nil)
 			p.do("POST", "/streams/swap:start", nil, nil)
-			work = startLoad(t, topic, "graphmill.swap")
+			work = startLoad(t, onKafka().feed(t, "swap", topic, ""))
 		}
 		pushed := p.status("swap").Counters.Messages
 		p.await("swap", fmt.Sprintf("version %d has been at work for a while", v), func(s graphmill.StreamStatus) bool {

@@ -27,7 +27,7 @@ func TestKafkaADatabaseKilledDuringCommitLosesNothing(t *testing.T) {
 	def["batch_size"] = batch
 	p.do("POST", "/streams", def, nil)
 	p.do("POST", "/streams/uncertain:start", nil, nil)
-	work := startLoad(t, topic, "graphmill.uncertain")
+	work := startLoad(t, onKafka().feed(t, "uncertain", topic, label))
 
 	committed := 0 // of those whose COMMIT was on its way
 	for kill := range kills {
@@ -87,29 +87,37 @@ func TestKafkaADatabaseKilledDuringCommitLosesNothing(t *testing.T) {
 
 func TestKafkaAStreamOutlivesItsBrokerUnderLoad(t *testing.T) {
 	const batch = 1000
-	kills := sized(1, 5)
+	kills, n, repeats := outlivesItsBroker(t, onKafka(), batch)
+	t.Logf("%d messages, the broker killed %d times: %d repeats, with batches of %d", n, kills, repeats, batch)
+	require.LessOrEqual(t, repeats, int64(kills*batch), "the batch that could not be acknowledged, at most")
+}
+
+// outlivesItsBroker kills a broker under load, again and again, and returns how
+// often, how many events there were, and how many were applied again.
+func outlivesItsBroker(t *testing.T, b broker, batch int) (kills, n int, repeats int64) {
+	kills = sized(1, 5)
 	random := chance(t)
-	topic, label := topicOf(t, 3), labelOf(t)
-	p := serve(t)
-	p.do("POST", "/streams", traceStream("faithful", topic, label), nil)
+	topic, label := b.topic(t, 3), labelOf(t)
+	p := b.serve(t)
+	def := b.stream("faithful", topic, label)
+	def["batch_size"] = batch
+	p.do("POST", "/streams", def, nil)
 	p.do("POST", "/streams/faithful:start", nil, nil)
-	work := startLoad(t, topic, "graphmill.faithful")
+	work := startLoad(t, b.feed(t, "faithful", topic, label))
 	for range kills {
-		done := p.status("faithful").Counters.Messages + 1 + random.Int64N(3*batch)
+		done := p.status("faithful").Counters.Messages + 1 + random.Int64N(int64(3*batch))
 		p.await("faithful", "it is under way", func(s graphmill.StreamStatus) bool { return s.Counters.Messages > done })
-		require.NoError(t, world.kafka.Kill())
+		require.NoError(t, b.Kill())
 		s := p.await("faithful", "it waits", inState(graphmill.StateWaiting))
 		require.Equal(t, "broker_unreachable", s.Reason.Code)
-		require.NoError(t, world.kafka.Restart(t.Context()))
+		require.NoError(t, b.Restart(t.Context()))
 		p.await("faithful", "it goes on", func(now graphmill.StreamStatus) bool {
 			return now.State == graphmill.StateRunning && now.Counters.Messages > s.Counters.Messages
 		})
 	}
-	n := work.stop()
+	n = work.stop()
 	p.awaitDone("faithful", 3)
-	repeats := requireAllApplied(t, label, n)
-	t.Logf("%d messages, the broker killed %d times: %d repeats, with batches of %d", n, kills, repeats, batch)
-	require.LessOrEqual(t, repeats, int64(kills*batch), "the batch that could not be acknowledged, at most")
+	return kills, n, requireAllApplied(t, label, n)
 }
 
 // Broker and database are down at once, for a long time. Meanwhile one stream
@@ -130,7 +138,7 @@ func TestKafkaStreamsOutliveBrokerAndDatabaseBothDown(t *testing.T) {
 		s.topic, s.label = topicOf(t, 3, "-"+name), labelOf(t, name)
 		p.do("POST", "/streams", traceStream(name, s.topic, s.label), nil)
 		p.do("POST", "/streams/"+name+":start", nil, nil)
-		s.load = startLoad(t, s.topic, "graphmill."+name)
+		s.load = startLoad(t, onKafka().feed(t, name, s.topic, s.label))
 	}
 	for name := range streams {
 		p.await(name, "it is under way", func(s graphmill.StreamStatus) bool { return s.Counters.Messages > 2*batch })
