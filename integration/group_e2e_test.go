@@ -87,12 +87,16 @@ func serversShareAStream(t *testing.T, b broker, topic string, of sharing) {
 		underWay()
 		p := servers[random.IntN(len(servers))]
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGSTOP))
-		thawed := time.After(10 * time.Second) // of a session of 6 s
+		frozen := time.Now()
+		thaws := time.After(10 * time.Second) // of a session of 6 s
 		awaitShared(len(servers) - 1)
+		t.Logf("a frozen server is given up after %v", time.Since(frozen))
 		underWay()
-		<-thawed
+		<-thaws
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGCONT))
+		thawed := time.Now()
 		awaitShared(len(servers))
+		t.Logf("one that is thawed is back after %v", time.Since(thawed))
 	}
 	// What follows outlasts the last freeze: each user gets a later event.
 	underWay()

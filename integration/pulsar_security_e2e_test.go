@@ -71,7 +71,11 @@ func TestPulsarSecurity(t *testing.T) {
 	})
 
 	t.Run("each obstacle has its own state", func(t *testing.T) {
-		p := b.serve(t, "--secrets-dir", secrets, "--create-timeout", "20s", "--start-timeout", "20s", "--log-level", "debug")
+		args := []string{"--secrets-dir", secrets, "--create-timeout", "20s", "--log-level", "debug", "--start-timeout"}
+		servers := map[graphmill.State]*program{
+			graphmill.StateFailed:  b.serve(t, append(args, "30s")...),
+			graphmill.StateWaiting: b.serve(t, append(args, "2s")...), // START waits all of it
+		}
 		topic, label := b.topic(t, 1), labelOf(t)
 		for _, c := range []struct {
 			name, topic, url string
@@ -88,6 +92,7 @@ func TestPulsarSecurity(t *testing.T) {
 			{"absent_secret", topic, b.ServiceURL(), nil, entries{"token": "secret:absent"}, "secret_not_found", graphmill.StateFailed},
 			{"wrong_authority", topic, b.TLSServiceURL(), entries{"tlsTrustCertsFilePath": "foreign-ca.pem"}, entries{"token": reader}, "tls_authority", graphmill.StateFailed},
 		} {
+			p := servers[c.state]
 			def := b.stream(c.name, c.topic, label)
 			def["service_url"], def["configs"], def["credentials"] = c.url, c.configs, c.credentials
 			status, answer := p.call("POST", "/api/v1/streams", def, nil)
@@ -108,8 +113,10 @@ func TestPulsarSecurity(t *testing.T) {
 			t.Logf("%s: %s: %s", c.name, s.Reason.Text, s.Reason.NextStep)
 			p.do("DELETE", "/streams/"+c.name, nil, nil)
 		}
-		p.terminate()
-		requireNowhere(t, p, planted)
+		for _, p := range servers {
+			p.terminate()
+			requireNowhere(t, p, planted)
+		}
 	})
 
 	t.Run("a login that is lost and found", func(t *testing.T) {
