@@ -200,7 +200,7 @@ var reading = []setting.Property[ClientSettings]{
 		func(s *ClientSettings, v setting.Value) { s.replicated = v.On }),
 	setting.Applied(setting.Integer("maxPendingChunkedMessage", 1, 10_000, "10"), "messages in chunks that may be incomplete at one time; 100 by default",
 		func(s *ClientSettings, v setting.Value) { s.maxChunked = int(v.Number) }),
-	setting.Applied(setting.Integer("expireTimeOfIncompleteChunkedMessageMillis", 1000, 86_400_000, "60000"), "how long the rest of one is waited for",
+	setting.Applied(setting.Integer("expireTimeOfIncompleteChunkedMessageMillis", 1000, 86_400_000, "60000"), "how long the rest of one is waited for, before what has come of it is acknowledged unread; 6 hours by default, since an outage of the database holds up the rest, too",
 		func(s *ClientSettings, v setting.Value) { s.expireChunked = v.Milliseconds() }),
 }
 

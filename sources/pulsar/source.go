@@ -22,9 +22,11 @@ const (
 
 	// chunkPatience is how long a big message, sent in chunks, may take from the first
 	// chunk to the last. Then the client acknowledges what has come of it, unasked: the
-	// producer is taken for dead. Until then each such message holds a goroutine of the
-	// client.
-	chunkPatience = 10 * time.Minute
+	// producer is taken for dead. But the last chunk may also wait at the broker, behind
+	// a full queue, for as long as the database is away, so it is hours. For as long,
+	// each message in chunks, whole or not, holds a goroutine of the client: some 3 KB for
+	// more than 5 MB.
+	chunkPatience = 6 * time.Hour
 
 	pipeLength     = 32   // messages that have come out of the client's consumers, on top of what they ask for
 	mostQueued     = 1000 // messages that a consumer asks for beforehand, as the client's default
