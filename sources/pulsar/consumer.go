@@ -36,7 +36,9 @@ type consumer struct {
 	// using is held for reading while the client is asked for the last message, or has
 	// something to acknowledge: what meets the client's Close is never answered.
 	using  sync.RWMutex
-	closed bool // guarded by using
+	closed bool          // guarded by using
+	gone   chan struct{} // closed when close begins
+	acking chan struct{} // holds one while an acknowledgement is under way: others would only wait in the client
 
 	mu       sync.Mutex
 	standing standing
@@ -268,6 +270,12 @@ func (c *consumer) last() (id graphmill.MessageID, some bool, err error) {
 // acknowledge tells the broker that entries are done, and waits for its answer. It ends
 // by the operation timeout.
 func (c *consumer) acknowledge(ids []pulsar.MessageID) error {
+	select {
+	case c.acking <- struct{}{}:
+		defer func() { <-c.acking }()
+	case <-c.gone:
+		return errLeft
+	}
 	c.using.RLock()
 	defer c.using.RUnlock()
 	if c.closed {
@@ -282,6 +290,7 @@ var errLeft = errors.New("the consumer has been closed")
 // close ends the consumer once nothing is asked of it any more, which takes as long
 // as last and acknowledge do.
 func (c *consumer) close() {
+	close(c.gone)
 	c.using.Lock()
 	c.closed = true
 	c.using.Unlock()

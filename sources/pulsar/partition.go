@@ -128,7 +128,7 @@ func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
 		return nil, err
 	}
 	s := p.s
-	c := &consumer{p: p, lost: make(chan struct{})}
+	c := &consumer{p: p, lost: make(chan struct{}), gone: make(chan struct{}), acking: make(chan struct{}, 1)}
 	if s.cfg.Exclusive {
 		c.standing = active
 	}
