@@ -13,8 +13,8 @@ WASM          := GOOS=wasip1 GOARCH=wasm
 # FUZZTIME is how long each fuzzer runs: make fuzz FUZZTIME=10m
 FUZZTIME ?= 15s
 FUZZERS  := wasmhost:FuzzCheck wasmhost/meter:FuzzRewrite wasmhost/meter:FuzzMeteredComputesTheSame \
-	wasmhost/frame:FuzzDecode wasmhost/frame:FuzzValue sources/kafka:FuzzParseKey sdk/go:FuzzFields \
-	api/statement:FuzzParse
+	wasmhost/frame:FuzzDecode wasmhost/frame:FuzzValue sources/clientcert:FuzzKey sources/pulsar:FuzzReadCommand \
+	sources/pulsar:FuzzSafe sdk/go:FuzzFields api/statement:FuzzParse
 
 # RUN=regex picks tests by name: make e2e RUN=TestRestart
 RUN       ?=

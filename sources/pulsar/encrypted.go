@@ -38,6 +38,13 @@ func obstacle(tp graphmill.TopicPartition, m pulsar.Message) *graphmill.Fault {
 		"read a topic that is not encrypted, or move the position behind the message with stream offsets --set", nil)
 }
 
+// discarded ends the source where the client has thrown away what it cannot read. It
+// has acknowledged it, too, and asks nobody: that it is known is all that can be had.
+func (s *Source) discarded(topic, entry, why string) {
+	s.fail(ends(codeUnreadable, fmt.Sprintf("an entry of %s (%s) cannot be read: %s. The client has acknowledged it", topic, entry, why),
+		"start the stream to go on behind it; where that must not be, look at the producer first", nil))
+}
+
 // noKeys has no keys.
 type noKeys struct{}
 

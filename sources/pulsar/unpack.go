@@ -20,8 +20,9 @@ const (
 	compressionSnappy
 )
 
-// zstdDecoder is safe for concurrent use by DecodeAll.
-var zstdDecoder, _ = zstd.NewReader(nil, zstd.WithDecoderMaxMemory(mostUnpacked), zstd.WithDecoderConcurrency(1)) // no error with these options
+// zstdDecoder is safe for concurrent use by DecodeAll, which fills the room that it is
+// given and makes no more.
+var zstdDecoder, _ = zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxMemory(mostUnpacked), zstd.WithDecoderConcurrency(1)) // no error with these options
 
 // unpack undoes a compression. It takes no more memory than size, what the producer
 // tells of it, and that is bounded: a few kilobytes can be made to be gigabytes.
