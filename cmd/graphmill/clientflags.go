@@ -12,25 +12,33 @@ import (
 
 // clientFlags give CONFIGS and CREDENTIALS of a broker's client.
 type clientFlags struct {
+	prefix      string   // before the flags' names
 	configs     []string // NAME=VALUE
 	credentials []string
 }
 
-func (f *clientFlags) add(fs *pflag.FlagSet) { f.addNamed(fs, "") }
+func (f *clientFlags) add(fs *pflag.FlagSet) {
+	f.addNamed(fs, "", "a setting of the broker's client by librdkafka's name, of Pulsar by that of its clients")
+}
 
-// addNamed adds the flags with a prefix before their names.
-func (f *clientFlags) addNamed(fs *pflag.FlagSet, prefix string) {
+// addNamed adds the flags with a prefix before their names. what says which
+// settings they give.
+func (f *clientFlags) addNamed(fs *pflag.FlagSet, prefix, what string) {
+	f.prefix = prefix
 	config := prefix + "config"
-	fs.StringArrayVar(&f.configs, config, nil, "a setting of the broker's client by librdkafka's name, of Pulsar by that of its clients, as NAME=VALUE or NAME=@FILE (the file's content); may be repeated")
+	fs.StringArrayVar(&f.configs, config, nil, what+", as NAME=VALUE or NAME=@FILE (the file's content); may be repeated")
 	fs.StringArrayVar(&f.credentials, prefix+"credential", nil, "like --"+config+", never shown again; secret:NAME takes the value of the server's secrets. A password on a command line can be read by others: give @FILE or secret:NAME")
 }
 
+// given tells whether there are any.
+func (f *clientFlags) given() bool { return len(f.configs)+len(f.credentials) > 0 }
+
 // read returns configs and credentials; nil where there are none.
 func (f *clientFlags) read() (configs, credentials map[string]string, err error) {
-	if configs, err = readEntries("config", f.configs); err != nil {
+	if configs, err = readEntries(f.prefix+"config", f.configs); err != nil {
 		return nil, nil, err
 	}
-	credentials, err = readEntries("credential", f.credentials)
+	credentials, err = readEntries(f.prefix+"credential", f.credentials)
 	return configs, credentials, err
 }
 

@@ -68,13 +68,17 @@ server that runs already, if there is one, with its streams. It changes nothing:
 folder that tells whether another can be made there is removed at once. Each line
 says ok, warn or fail, and what to mend; with a fail the exit status is 1.
 
-Brokers are asked without TLS and without a login, unless --stream names a stream
-of the running server, whose brokers are asked with its configs, or --kafka-config
-and --kafka-credential give them. Secrets and files of --secrets-dir stand for
+Brokers are asked without a login, and those of Kafka without TLS, unless --stream
+names a stream of the running server, whose brokers are asked with its configs, or
+--kafka-config and --kafka-credential, --pulsar-config and --pulsar-credential give
+them. Secrets and files of --secrets-dir stand for
 themselves; what else is secret in a definition no server tells: give it again.`,
 		Example: `  graphmill doctor --graph-uri bolt://127.0.0.1:7687 --graph-user neo4j \
       --graph-password-file password.txt --kafka-bootstrap-servers 127.0.0.1:9092
   graphmill doctor --server http://127.0.0.1:7480 -o json
+
+  graphmill doctor --graph-uri ledger:l --pulsar-service-url pulsar://127.0.0.1:6650 \
+      --pulsar-admin-url http://127.0.0.1:8080 --pulsar-credential token=@token.txt
 
   # can a stream's brokers be reached, with its TLS and its login?
   graphmill doctor --stream ratings --kafka-credential sasl.password=@password.txt`,
@@ -86,11 +90,12 @@ themselves; what else is secret in a definition no server tells: give it again.`
 	cmd.Flags().Lookup("dev-kafka-listen").Hidden = true
 	server := cmd.Flags().String("server", "", "address of the server that runs (or "+serverVar+"; default: what --listen says)")
 	stream := cmd.Flags().String("stream", "", "a stream of the server that runs, whose brokers are to be asked with its configs")
-	var client clientFlags
-	client.addNamed(cmd.Flags(), "kafka-")
+	var kafka, pulsar clientFlags
+	kafka.addNamed(cmd.Flags(), "kafka-", "a setting of Kafka's client by librdkafka's name")
+	pulsar.addNamed(cmd.Flags(), "pulsar-", "a setting of Pulsar's client by the name that it has in Pulsar's clients")
 	out := a.outputFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		d := &doctor{app: a, settings: &s, stream: *stream, client: &client}
+		d := &doctor{app: a, settings: &s, stream: *stream, kafka: &kafka, pulsar: &pulsar}
 		settings := d.readSettings(cmd)
 		d.server = *server // flag, variable or file
 		report := diagnosis{Findings: settings}
@@ -135,7 +140,8 @@ type doctor struct {
 	settings *serveSettings
 	server   string // empty: what --listen says
 	stream   string // whose brokers are asked; empty: those of the settings
-	client   *clientFlags
+	kafka    *clientFlags
+	pulsar   *clientFlags
 }
 
 // examination is a check that is under way.

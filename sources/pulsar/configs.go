@@ -145,5 +145,10 @@ func (s *ClientSettings) Warnings(serviceURL string) []string {
 	return notes
 }
 
+// LogsIn tells whether brokers are shown a login.
+func (s *ClientSettings) LogsIn() bool {
+	return s.security.method != "" && s.security.method != methodNone
+}
+
 // withTLS tells whether a service URL asks for TLS.
 func withTLS(serviceURL string) bool { return strings.HasPrefix(serviceURL, "pulsar+ssl://") }

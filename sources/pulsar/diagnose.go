@@ -3,6 +3,7 @@ package pulsar
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources/tlsfault"
@@ -30,10 +31,13 @@ func Diagnose(ctx context.Context, serviceURL string, client ClientSettings) ([]
 		return nil, err
 	}
 	cfg := Config{ServiceURL: serviceURL, Client: client}.withDefaults()
-	var facts []BrokerFacts
-	for _, address := range serviceHosts(serviceURL) {
-		facts = append(facts, cfg.diagnose(ctx, address))
+	hosts := serviceHosts(serviceURL)
+	facts := make([]BrokerFacts, len(hosts))
+	var asking sync.WaitGroup
+	for i, address := range hosts { // at once, so that a silent one leaves time for the others
+		asking.Go(func() { facts[i] = cfg.diagnose(ctx, address) })
 	}
+	asking.Wait()
 	return facts, nil
 }
 
@@ -47,11 +51,10 @@ func (c *Config) diagnose(ctx context.Context, address string) BrokerFacts {
 		return facts
 	}
 	facts.Fault = links.fault("ask the broker", err)
-	method := links.security.method
 	_, failed := links.last()
 	var none *notPulsar
 	switch {
-	case facts.Fault.Code == codeAuth && (method == methodNone || method == ""):
+	case facts.Fault.Code == codeAuth && !c.Client.LogsIn():
 		facts.Login, facts.Fault = true, nil
 	case !withTLS(c.ServiceURL) && (isTLS(facts.Fault.Code) || errors.As(failed, &none)) && tlsfault.Offered(ctx, address):
 		facts.TLS, facts.Fault = true, nil
