@@ -211,7 +211,7 @@ func deflated(b []byte) []byte {
 	return out.Bytes()
 }
 
-// bomb is a few kilobytes that are a gigabyte when they are unpacked.
+// bomb is a few kilobytes that are 256 MiB when they are unpacked.
 func bomb(t *testing.T) []byte {
 	var out bytes.Buffer
 	w, err := zstd.NewWriter(&out, zstd.WithEncoderConcurrency(1))
