@@ -47,27 +47,34 @@ func (id *MessageID) UnmarshalText(text []byte) error {
 // ledger:entry:partition:index. -1 as index means a message that is its whole entry.
 // The error is of KindInvalid and names field.
 func ParseMessageID(field, s string) (MessageID, error) {
+	id, _, err := parseMessageID(field, s)
+	return id, err
+}
+
+// parseMessageID is ParseMessageID; partition is nil where the id names none.
+func parseMessageID(field, s string) (id MessageID, partition *int32, err error) {
 	wrong := Invalid(field, "%s is no message id: ledger:entry, ledger:entry:index or ledger:entry:partition:index, as 12:5:0", clip(s))
 	parts := strings.Split(s, ":")
 	if len(parts) < 2 || len(parts) > 4 {
-		return MessageID{}, wrong
+		return MessageID{}, nil, wrong
 	}
-	var id MessageID
-	var err error
 	if id.Ledger, err = strconv.ParseInt(parts[0], 10, 64); err != nil || id.Ledger < 0 {
-		return MessageID{}, wrong
+		return MessageID{}, nil, wrong
 	}
 	if id.Entry, err = strconv.ParseInt(parts[1], 10, 64); err != nil || id.Entry < 0 {
-		return MessageID{}, wrong
+		return MessageID{}, nil, wrong
 	}
 	for i, part := range parts[2:] {
 		n, err := strconv.ParseInt(part, 10, 32)
+		number := int32(n)
 		if err != nil || n < -1 {
-			return MessageID{}, wrong
+			return MessageID{}, nil, wrong
 		}
 		if last := i == len(parts)-3; last {
-			id.Index = int32(max(0, n))
+			id.Index = max(0, number)
+		} else {
+			partition = &number
 		}
 	}
-	return id, nil
+	return id, partition, nil
 }

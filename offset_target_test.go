@@ -13,12 +13,16 @@ import (
 
 func TestOffsetTargetsThatAreRead(t *testing.T) {
 	at := func(n int64) graphmill.OffsetTarget { return graphmill.OffsetTarget{Offset: &n} }
+	part := func(n int32) *int32 { return &n }
 	for s, want := range map[string]graphmill.OffsetTarget{
 		"earliest":                 {Start: graphmill.Start{Earliest: true}},
 		"latest":                   {},
 		"0":                        at(0),
 		"1200":                     at(1200),
 		"9223372036854775807":      at(9223372036854775807),
+		"12:5:3":                   {MessageID: &graphmill.MessageID{Ledger: 12, Entry: 5, Index: 3}},
+		"12:5:4:3":                 {MessageID: &graphmill.MessageID{Ledger: 12, Entry: 5, Index: 3}, Partition: part(4)},
+		"12:5:-1:3":                {MessageID: &graphmill.MessageID{Ledger: 12, Entry: 5, Index: 3}, Partition: part(-1)},
 		"2026-01-31T12:00:00Z":     {Start: graphmill.Start{Time: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}},
 		"2026-01-31T12:00:00.123Z": {Start: graphmill.Start{Time: time.Date(2026, 1, 31, 12, 0, 0, 123e6, time.UTC)}},
 	} {

@@ -135,7 +135,7 @@ TopicPartition.partition  The partition.
 StreamStatus.name         The name of the stream.
 StreamStatus.desired      What is wanted: stopped or running.
 StreamStatus.state        What it does: stopped, starting, running, draining, waiting or failed.
-StreamStatus.standby      Running, but another server of the group has all partitions.
+StreamStatus.standby      Running, but without a partition: another server of the group has all; of Pulsar also where the broker does not tell before a message comes.
 StreamStatus.reason       Why it is waiting or has failed.
 StreamStatus.module       The exact module that it transforms with.
 StreamStatus.current_batch  The batch that is being executed.

@@ -167,8 +167,12 @@ func (e expectation) advice(before []lexer.Token, t lexer.Token, inMap bool) str
 		return "the order is BATCH_LIMIT, TIMEOUT"
 	case e.end && lateLimit(before, t):
 		return "the order is BATCH_LIMIT, TIMEOUT, FROM"
-	case last == "BOOTSTRAP_SERVERS" || last == "SERVICE_URL":
+	case last == "BOOTSTRAP_SERVERS":
 		return "an address is a string: put it into quotes, as in 'localhost:9092'"
+	case last == "SERVICE_URL":
+		return "an address is a string: put it into quotes, as in 'pulsar://localhost:6650'"
+	case (last == "PERSISTENT" || last == "NON-PERSISTENT") && t.Value == ":":
+		return "the whole name of a topic is a string: put it into quotes, as in 'persistent://public/default/topic'"
 	case strings.EqualFold(t.Value, "RETURN") && slices.ContainsFunc(before, func(t lexer.Token) bool { return strings.EqualFold(t.Value, "CALL") }):
 		return "the results of a procedure are chosen and named by YIELD: YIELD name AS column"
 	case t.Type != wordToken:

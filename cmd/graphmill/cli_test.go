@@ -411,7 +411,7 @@ func TestWrongCommandLinesSayWhatToDo(t *testing.T) {
 		"limit of all":            {args: []string{"stream", "start", "--all", "--batch-limit", "1"}, status: exitUsage, err: []string{"--batch-limit goes with names", "graphmill stream start NAME... --batch-limit 1"}},
 		"accept for all":          {args: []string{"stream", "start", "--all", "--accept", "recreated"}, status: exitUsage, err: []string{"--accept goes with names", "graphmill stream start NAME... --accept recreated"}},
 		"edit nothing":            {args: []string{"stream", "edit", "s"}, status: exitUsage, err: []string{"nothing to change"}},
-		"no partition":            {args: []string{"stream", "offsets", "s", "--set", "1", "--partition", "t"}, status: exitUsage, err: []string{"topic/number"}},
+		"no partition":            {args: []string{"stream", "offsets", "s", "--set", "1", "--partition", "t/"}, status: exitUsage, err: []string{"topic/number"}},
 		"partition of nothing":    {args: []string{"stream", "offsets", "s", "--partition", "t/0"}, status: exitUsage, err: []string{"--set"}},
 		"start nothing":           {args: []string{"stream", "start"}, status: exitUsage, err: []string{"--all"}},
 		"output":                  {args: []string{"stream", "list", "-o", "xml"}, status: exitUsage, err: []string{"table, json, yaml"}},

@@ -184,7 +184,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "graphmill",
 		Short: "Streams of messages into a graph",
-		Long: `Graphmill reads messages from Kafka or Redpanda in batches, passes each batch
+		Long: `Graphmill reads messages of Kafka, Redpanda or Pulsar in batches, passes each batch
 through a transformation compiled to WebAssembly, executes the statements that
 come back in a graph database in one transaction, and only then acknowledges.`,
 		Example: `  # try it: a broker is built in, and statements go to a file

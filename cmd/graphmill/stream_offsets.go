@@ -73,20 +73,20 @@ message id; a time is in RFC 3339.`,
 	return cmd
 }
 
-// parsePartition reads topic/number, or persistent://tenant/namespace/name, which is
-// not partitioned; "" means none.
+// parsePartition reads topic/number, or the name of a topic of Pulsar that is not
+// partitioned; "" means none.
 func parsePartition(s string) (*graphmill.TopicPartition, error) {
 	if s == "" {
 		return nil, nil
 	}
-	if _, name, whole := strings.Cut(s, "://"); whole && strings.Count(name, "/") == 2 {
+	if _, name, whole := strings.Cut(s, "://"); whole && strings.Count(name, "/") == 2 || !strings.Contains(s, "/") {
 		return &graphmill.TopicPartition{Topic: s, Partition: -1}, nil
 	}
 	slash := strings.LastIndexByte(s, '/')
 	topic, number, ok := s[:max(slash, 0)], s[slash+1:], slash > 0
 	n, err := strconv.ParseInt(number, 10, 32)
 	if !ok || topic == "" || err != nil || n < 0 {
-		return nil, wrongUsage("--partition %q is not of the form topic/number, such as ratings/0; a topic of Pulsar that is not partitioned is persistent://tenant/namespace/name", s)
+		return nil, wrongUsage("--partition %q is not of the form topic/number, such as ratings/0; a topic of Pulsar that is not partitioned is named without a number", s)
 	}
 	return &graphmill.TopicPartition{Topic: topic, Partition: int32(n)}, nil
 }
@@ -94,14 +94,19 @@ func parsePartition(s string) (*graphmill.TopicPartition, error) {
 // printOffsets shows positions, and what they were before.
 func printOffsets(w io.Writer, info, before *graphmill.OffsetsInfo) {
 	was := map[graphmill.TopicPartition]graphmill.PartitionOffsets{}
-	columns := []any{"partition", "position", "first", "end", "lag", "known from"}
+	ofPulsar := len(info.Partitions) > 0 && info.Partitions[0].LagFrom != ""
+	columns := []any{"partition"}
 	if before != nil {
 		for _, p := range before.Partitions {
 			was[p.TopicPartition] = p
 		}
-		columns = []any{"partition", "before", "position", "first", "end", "lag", "known from"}
+		columns = append(columns, "before")
 	}
-	t := newTable(w, columns...)
+	columns = append(columns, "position")
+	if !ofPulsar { // which has no word for its first message
+		columns = append(columns, "first")
+	}
+	t := newTable(w, append(columns, "end", "lag", "known from")...)
 	for _, p := range info.Partitions {
 		row := []any{p.String()}
 		if before != nil {
@@ -111,11 +116,18 @@ func printOffsets(w io.Writer, info, before *graphmill.OffsetsInfo) {
 			}
 			row = append(row, placeText(old.Offset, old.MessageID))
 		}
-		t.AppendRow(append(row, placeText(p.Offset, p.MessageID), knownText(p.First), placeText(p.End, p.LastMessageID), knownText(p.Lag), string(p.Origin)))
+		row = append(row, placeText(p.Offset, p.MessageID))
+		origin := string(p.Origin)
+		if !ofPulsar {
+			row = append(row, knownText(p.First))
+		} else if p.Origin == graphmill.OriginGroup {
+			origin = "subscription"
+		}
+		t.AppendRow(append(row, placeText(p.End, p.LastMessageID), knownText(p.Lag), origin))
 	}
 	t.Render()
 	group := "consumer group"
-	if len(info.Partitions) > 0 && info.Partitions[0].LagFrom != "" {
+	if ofPulsar {
 		printLagFrom(w, info.Partitions[0].LagFrom)
 		group = "subscription"
 	}

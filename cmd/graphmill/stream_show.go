@@ -76,7 +76,7 @@ func (a *app) showStream(ctx context.Context, c *client, out *output, name strin
 		} else {
 			printDefinition(w, &s.Definition)
 		}
-		printStatus(w, &s.Status, time.Now())
+		printStatus(w, s.Definition.Source, &s.Status, time.Now())
 		return nil
 	})
 }
@@ -149,10 +149,10 @@ func whenText(t, now time.Time) string {
 	return fmt.Sprintf("%s, %s", agoText(t, now), timeText(t))
 }
 
-func printStatus(w io.Writer, st *graphmill.StreamStatus, now time.Time) {
+func printStatus(w io.Writer, source string, st *graphmill.StreamStatus, now time.Time) {
 	state := string(st.State)
 	if st.Standby {
-		state += " (standby: another server of the group has all partitions)"
+		state += " (standby: " + standbyText(source) + ")"
 	}
 	line(w, "state", "%s", state)
 	if r := st.Reason; r != nil {
@@ -226,6 +226,15 @@ func printPartitions(w io.Writer, partitions []graphmill.PartitionStatus) {
 			fmt.Fprintf(w, "note: %s\n", p.Notice)
 		}
 	}
+}
+
+// standbyText says why a running stream reads nothing. Brokers of Pulsar that wait no
+// time with a failover tell nobody that it has a partition, before a message comes.
+func standbyText(source string) string {
+	if source == graphmill.SourceNamePulsar {
+		return "no partition is known to be this server's; another one has them, or nothing has come yet"
+	}
+	return "another server of the group has all partitions"
 }
 
 // placeText is a place in a partition: an offset, or a message id of Pulsar.

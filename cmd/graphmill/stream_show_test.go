@@ -16,7 +16,7 @@ func TestAStreamThatHasFailedIsShownWhole(t *testing.T) {
 	offset := int64(17)
 	retry := now.Add(1500 * time.Millisecond)
 	var b strings.Builder
-	printStatus(&b, &graphmill.StreamStatus{
+	printStatus(&b, graphmill.SourceNameKafka, &graphmill.StreamStatus{
 		State:        graphmill.StateFailed,
 		Reason:       &graphmill.Reason{Code: "message", Text: "a null key", Since: *before(3 * time.Minute), NextStep: "graphmill stream start s"},
 		Module:       &graphmill.ModuleVersion{Name: "movies", Version: 2, SHA256: strings.Repeat("ab", 32)},

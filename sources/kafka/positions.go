@@ -220,6 +220,11 @@ func (g *groupPositions) choose(only *graphmill.TopicPartition) ([]graphmill.Top
 			count++
 		}
 	}
+	if only.Partition < 0 {
+		e := graphmill.Invalid("partition", "topic %q has the partitions 0 to %d", only.Topic, count-1)
+		e.Next = "say which, as " + only.Topic + "/0"
+		return nil, e
+	}
 	return nil, graphmill.Invalid("partition", "%s does not exist: topic %q has the partitions 0 to %d", only, only.Topic, count-1)
 }
 

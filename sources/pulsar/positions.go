@@ -84,6 +84,9 @@ func SetOffsets(ctx context.Context, cfg Config, to graphmill.OffsetTarget, only
 		if err != nil {
 			return err
 		}
+		if partitions, err = nameable(partitions, to); err != nil {
+			return err
+		}
 		if to.MessageID != nil && len(partitions) > 1 {
 			e := graphmill.Invalid("partition", "a message id is of one partition, and this stream reads %d", len(partitions))
 			e.Next = "say which by partition, as topic/number"
@@ -140,13 +143,34 @@ func (s *subscription) each(ctx context.Context, tps []graphmill.TopicPartition,
 	return g.Wait()
 }
 
+// nameable returns those of the partitions that a message id may be of: all where it
+// names none.
+func nameable(partitions []graphmill.TopicPartition, to graphmill.OffsetTarget) ([]graphmill.TopicPartition, error) {
+	if to.MessageID == nil || to.Partition == nil {
+		return partitions, nil
+	}
+	those := slices.DeleteFunc(slices.Clone(partitions), func(tp graphmill.TopicPartition) bool {
+		return max(0, tp.Partition) != max(0, *to.Partition)
+	})
+	if len(those) == 0 && len(partitions) == 1 {
+		return nil, graphmill.Invalid("set", "the id %s is of partition %d, not of %s", to, *to.Partition, partitions[0])
+	}
+	if len(those) == 0 {
+		return nil, graphmill.Invalid("set", "the id %s is of partition %d, and this stream reads none of that number", to, *to.Partition)
+	}
+	return those, nil
+}
+
 // choose returns the partitions that are meant. The one partition of a topic that
-// is not partitioned may be called 0, too.
+// is not partitioned may be called 0, too, and a partition as Pulsar itself calls it.
 func (s *subscription) choose(only *graphmill.TopicPartition) ([]graphmill.TopicPartition, error) {
 	if only == nil {
 		return s.partitions, nil
 	}
 	topic := graphmill.PulsarTopic(only.Topic)
+	if tp := partitionOf(topic); only.Partition < 0 && tp.Partition >= 0 {
+		topic, only = tp.Topic, &tp
+	}
 	var numbers []int32
 	for _, tp := range s.partitions {
 		if tp.Topic != topic {
@@ -162,6 +186,11 @@ func (s *subscription) choose(only *graphmill.TopicPartition) ([]graphmill.Topic
 		return nil, graphmill.Invalid("partition", "%s is not of this stream, which reads %s", only, s.cfg.reads())
 	case numbers[0] < 0:
 		return nil, graphmill.Invalid("partition", "%s does not exist: topic %s is not partitioned", only, topic)
+	}
+	if only.Partition < 0 {
+		e := graphmill.Invalid("partition", "topic %s has the partitions 0 to %d", topic, slices.Max(numbers))
+		e.Next = "say which, as " + only.Topic + "/0"
+		return nil, e
 	}
 	return nil, graphmill.Invalid("partition", "%s does not exist: topic %s has the partitions 0 to %d", only, topic, slices.Max(numbers))
 }

@@ -50,6 +50,10 @@ func setsPositions(t *testing.T, o outside) {
 	positions = set("earliest", &graphmill.TopicPartition{Topic: topic, Partition: 0})
 	require.Equal(t, []graphmill.Position{{TopicPartition: graphmill.TopicPartition{Topic: topic}, Offset: -1, MessageID: first}}, positions)
 	require.Equal(t, []string{"a", "b", "c", "d"}, o.comes(t, part(topic, 0), 4))
+	positions = set("earliest", &graphmill.TopicPartition{Topic: part(topic, 0), Partition: -1})
+	require.Equal(t, []graphmill.Position{{TopicPartition: graphmill.TopicPartition{Topic: topic}, Offset: -1, MessageID: first}}, positions, "as Pulsar calls it")
+	positions = set(fmt.Sprintf("%d:%d:0:0", first.Ledger, first.Entry), nil)
+	require.Equal(t, []graphmill.Position{{TopicPartition: graphmill.TopicPartition{Topic: topic}, Offset: -1, MessageID: first}}, positions, "an id that names its partition")
 	o.send(t, part(topic, 1), "y")
 	require.Equal(t, []string{"y"}, o.comes(t, part(topic, 1), 1), "the other partition has stayed")
 }
@@ -73,6 +77,13 @@ func setsPositionsWithinEntries(t *testing.T, o outside) {
 
 	require.Equal(t, last, move(last, &graphmill.TopicPartition{Topic: short, Partition: 0})[0].MessageID)
 	require.Equal(t, []string{"e"}, o.comes(t, topic, 1))
+
+	other := int32(3)
+	_, err := pulsar.SetOffsets(t.Context(), o.config(short), graphmill.OffsetTarget{MessageID: &last, Partition: &other}, nil)
+	require.ErrorContains(t, err, "is of partition 3, not of "+topic)
+	other = -1
+	_, err = pulsar.SetOffsets(t.Context(), o.config(short), graphmill.OffsetTarget{MessageID: &last, Partition: &other}, nil)
+	require.NoError(t, err, "the id as a transformation has it")
 
 	behind := graphmill.MessageID{Ledger: last.Ledger, Entry: last.Entry + 1}
 	require.Equal(t, behind, move(behind, &graphmill.TopicPartition{Topic: topic, Partition: -1})[0].MessageID)
