@@ -177,7 +177,7 @@ func TestOffsetsThatCannotBeSet(t *testing.T) {
 		{"far behind", "9223372036854775807", nil, "set", "is not among them"},
 		{"a message id", "12:5:0", nil, "set", "this stream reads Kafka"},
 		{"a partition that does not exist", "earliest", &graphmill.TopicPartition{Topic: topic, Partition: 2}, "partition", topic + "/2 does not exist: topic \"" + topic + "\" has the partitions 0 to 1"},
-		{"a negative partition", "earliest", &graphmill.TopicPartition{Topic: topic, Partition: -1}, "partition", "does not exist"},
+		{"a negative partition", "earliest", &graphmill.TopicPartition{Topic: topic, Partition: -1}, "partition", "has the partitions 0 to 1"},
 		{"a topic of another stream", "earliest", &graphmill.TopicPartition{Topic: foreign}, "partition", "is not of this stream, which reads " + topic},
 	} {
 		t.Run(c.name, func(t *testing.T) {
