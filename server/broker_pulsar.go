@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"strings"
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources"
@@ -19,7 +18,7 @@ func (b *pulsarBroker) reads() reading {
 	r := reading{source: graphmill.SourceNamePulsar, group: b.spec.Subscription}
 	if url := b.serviceURL(); url != "" {
 		r.addresses = []string{url}
-		r.servers = pulsarServers(url)
+		r.servers = pulsar.Servers(url)
 	}
 	for _, t := range b.spec.Topics {
 		r.topics = append(r.topics, graphmill.PulsarTopic(t))
@@ -35,23 +34,6 @@ func (b *pulsarBroker) serviceURL() string {
 		return b.spec.ServiceURL
 	}
 	return b.srv.cfg.PulsarServiceURL
-}
-
-// pulsarServers are the servers of a service URL as host:port.
-func pulsarServers(url string) []string {
-	scheme, hosts, _ := strings.Cut(url, "://")
-	port := ":6650"
-	if scheme == "pulsar+ssl" {
-		port = ":6651"
-	}
-	var servers []string
-	for host := range strings.SplitSeq(strings.TrimSuffix(hosts, "/"), ",") {
-		if !strings.Contains(host, ":") {
-			host += port
-		}
-		servers = append(servers, host)
-	}
-	return servers
 }
 
 func (b *pulsarBroker) validate() error {

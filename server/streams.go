@@ -96,7 +96,7 @@ func (s *Server) StopStream(ctx context.Context, name string) (StreamInfo, error
 // cannot be, the stream stays and goes on.
 //
 // Errors: KindNotFound; with Unsubscribe KindInvalid where there is no subscription,
-// KindConflict where others use it (subscription_shared, group_active) or the
+// KindConflict where others use it (subscription_shared, subscription_busy) or the
 // definition cannot be read, KindUnavailable while the broker is away.
 func (s *Server) DeleteStream(ctx context.Context, name string, r DeleteRequest) error {
 	st, err := s.stream(name)

@@ -18,8 +18,8 @@ import (
 const uncheckedPatience = 5 * time.Second
 
 // prepare makes the subscription of a definition that does not run, and returns
-// where it begins, for the catalog. Where the
-// definition is taken unseen, a broker that is away is a warning only.
+// where it begins, for the catalog. Where the definition is taken unseen, a broker that
+// is away is a warning only.
 //
 // A creation prepares before it stores the definition. What it has made stays where
 // it fails then: nobody can tell whether the subscription was there before, with

@@ -40,7 +40,7 @@ type asker struct {
 // logs in. Errors are faults of links.
 func (c *Config) ask(ctx context.Context, links *links) (*asker, error) {
 	var first error
-	for _, host := range serviceHosts(c.ServiceURL) {
+	for _, host := range Servers(c.ServiceURL) {
 		a, err := c.askAt(ctx, links, map[string]*asker{}, host, host)
 		if err == nil {
 			return a, nil
@@ -52,8 +52,9 @@ func (c *Config) ask(ctx context.Context, links *links) (*asker, error) {
 	return nil, first
 }
 
-// serviceHosts are the host:port of a service URL.
-func serviceHosts(serviceURL string) []string {
+// Servers are the servers of a valid service URL as host:port, with the port by default
+// where none is given.
+func Servers(serviceURL string) []string {
 	port := "6650"
 	if withTLS(serviceURL) {
 		port = "6651"

@@ -31,7 +31,7 @@ func Diagnose(ctx context.Context, serviceURL string, client ClientSettings) ([]
 		return nil, err
 	}
 	cfg := Config{ServiceURL: serviceURL, Client: client}.withDefaults()
-	hosts := serviceHosts(serviceURL)
+	hosts := Servers(serviceURL)
 	facts := make([]BrokerFacts, len(hosts))
 	var asking sync.WaitGroup
 	for i, address := range hosts { // at once, so that a silent one leaves time for the others

@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources"
 )
 
 // FromCommitted makes a Reader begin where START would.
-const FromCommitted = "committed"
+const FromCommitted = sources.FromCommitted
 
 // readerQueue is how many messages all partitions of a Reader ask for beforehand.
 // With 5 MB each, the most that a broker takes by default, they are half a gigabyte:

@@ -1,0 +1,43 @@
+package graphmill
+
+import "slices"
+
+// What the rules for streams of each source have in common.
+
+// validateTopics checks a list of topics by the rules of the source. name is what
+// makes two of them the same.
+func validateTopics(topics []string, valid func(i int, topic string) error, name func(string) string) error {
+	switch {
+	case len(topics) == 0:
+		return Invalid("topics", "at least one topic is needed")
+	case len(topics) > maxTopics:
+		return Invalid("topics", "%d topics, %d are the most", len(topics), maxTopics)
+	}
+	seen := make([]string, 0, len(topics))
+	for i, t := range topics {
+		if t == "" {
+			return Invalid("topics", "topic %d is empty", i+1)
+		}
+		if err := valid(i, t); err != nil {
+			return err
+		}
+		if slices.Contains(seen, name(t)) {
+			return Invalid("topics", "%s is there twice", clip(t))
+		}
+		seen = append(seen, name(t))
+	}
+	return nil
+}
+
+// sourceOption is an option that streams of one source have.
+type sourceOption struct{ name, value string }
+
+// onlyOf refuses options that only streams of another source have.
+func onlyOf(source string, options []sourceOption) error {
+	for _, o := range options {
+		if o.value != "" {
+			return Invalid(o.name, "only a %s stream has this option", source)
+		}
+	}
+	return nil
+}
