@@ -33,6 +33,8 @@ type partition struct {
 	wake chan struct{} // a token when the consumer's standing has changed
 	end  context.CancelFunc
 
+	subscribed bool // once; run's own
+
 	// Guarded by s.mu.
 	young    bool // it came after the stream had begun: nothing of it may be left out
 	settled  bool // the subscription exists
@@ -127,6 +129,11 @@ func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
 	if err := p.settle(ctx); err != nil {
 		return nil, err
 	}
+	if p.subscribed {
+		if err := p.stillThere(ctx); err != nil {
+			return nil, err
+		}
+	}
 	s := p.s
 	c := &consumer{p: p, lost: make(chan struct{}), gone: make(chan struct{}), acking: make(chan struct{}, 1)}
 	if s.cfg.Exclusive {
@@ -145,6 +152,7 @@ func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
 		s.forget(c)
 		return nil, err
 	}
+	p.subscribed = true
 	c.begin()
 	s.introduce(cl, c)
 	s.mu.Lock()
@@ -154,6 +162,19 @@ func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
 	}
 	s.mu.Unlock()
 	return c, nil
+}
+
+// stillThere is the fault that the topic has been deleted. The client's subscribing
+// would make it again, as loose partitions, where the broker makes topics that are
+// asked for. Once the topics are looked for the next time the partition ends.
+func (p *partition) stillThere(ctx context.Context) error {
+	one := p.s.cfg
+	one.Topics, one.Pattern = []string{p.tp.Topic}, ""
+	there, err := one.existing(ctx, p.s.links)
+	if err != nil || slices.Contains(there, p.tp) {
+		return err
+	}
+	return waits(codeTopicAbsent, p.tp.String()+" does not exist", "create it", nil)
 }
 
 // hold serves the partition by a consumer for as long as that is of use.

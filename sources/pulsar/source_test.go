@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/integration/pulsarserver"
 	"github.com/graphmill/graphmill/sources/pulsar"
 	"github.com/graphmill/graphmill/sources/sourcetest"
 )
@@ -204,6 +205,21 @@ func TestExclusiveWaitsForTheOther(t *testing.T) {
 	got, _ := sourcetest.Collect(t, two, 1)
 	require.Equal(t, []string{"b"}, sourcetest.Payloads(got))
 	require.Empty(t, o.Code())
+}
+
+// A broker that makes the topics that are asked for, as Pulsar does by default, would
+// make it again, as loose partitions, where a consumer that was thrown out came back.
+func TestATopicThatIsDeletedStaysDeleted(t *testing.T) {
+	fake := startFake(t, pulsarserver.Options{})
+	b := brokerOf(t, fake)
+	cfg, topic := b.fromBeginning(2)
+	src, o := b.open(cfg)
+	b.Produce(topic, 0, texted("a"))
+	sourcetest.Collect(t, src, 1)
+	b.disconnect()
+	require.NoError(t, fake.DeleteTopic(topic))
+	require.Eventually(t, func() bool { return o.Code() == "topic_absent" }, sourcetest.Patience, 10*time.Millisecond)
+	require.Empty(t, fake.Topics())
 }
 
 func TestATopicThatIsDeletedAndMadeAnew(t *testing.T) {
