@@ -86,30 +86,18 @@ func newKafkaFeed(topic, group string) (*kafkaFeed, error) {
 func (f *kafkaFeed) close() { f.cl.Close() }
 
 func (f *kafkaFeed) send(ctx context.Context, first, last int) error {
-	failed := make(chan error, 1)
+	confirmed := newConfirmations()
 	for i := first; i < last; i++ {
 		key, value, err := keyed(i)
 		if err != nil {
 			return err
 		}
-		f.cl.Produce(ctx, &kgo.Record{Key: key, Value: value}, func(_ *kgo.Record, err error) {
-			if err != nil {
-				select {
-				case failed <- err:
-				default:
-				}
-			}
-		})
+		f.cl.Produce(ctx, &kgo.Record{Key: key, Value: value}, func(_ *kgo.Record, err error) { confirmed.note(err) })
 	}
 	if err := f.cl.Flush(ctx); err != nil {
 		return err
 	}
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return nil
-	}
+	return confirmed.err()
 }
 
 // done returns what the group has acknowledged.

@@ -25,6 +25,31 @@ type feed interface {
 	close()
 }
 
+// confirmations keeps the first error of what is sent without waiting.
+type confirmations chan error
+
+func newConfirmations() confirmations { return make(confirmations, 1) }
+
+func (c confirmations) note(err error) {
+	if err == nil {
+		return
+	}
+	select {
+	case c <- err:
+	default:
+	}
+}
+
+// err is to be asked once everything is confirmed.
+func (c confirmations) err() error {
+	select {
+	case err := <-c:
+		return err
+	default:
+		return nil
+	}
+}
+
 // load produces events for one stream, always some more than the stream has
 // behind it, so that whatever happens to it happens at work.
 type load struct {

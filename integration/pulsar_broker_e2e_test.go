@@ -112,7 +112,7 @@ func (b pulsarBroker) feed(t *testing.T, _, topic, label string) feed {
 func (f *pulsarFeed) close() { f.cl.Close() }
 
 func (f *pulsarFeed) send(ctx context.Context, first, last int) error {
-	failed := make(chan error, 1)
+	confirmed := newConfirmations()
 	for i := first; i < last; i++ {
 		key, value, err := keyed(i)
 		if err != nil {
@@ -120,12 +120,7 @@ func (f *pulsarFeed) send(ctx context.Context, first, last int) error {
 		}
 		producer := f.producers[i%users%len(f.producers)]
 		producer.SendAsync(ctx, &pulsar.ProducerMessage{Key: string(key), Payload: value}, func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
-			if err != nil {
-				select {
-				case failed <- err:
-				default:
-				}
-			}
+			confirmed.note(err)
 		})
 	}
 	for _, producer := range f.producers {
@@ -133,12 +128,7 @@ func (f *pulsarFeed) send(ctx context.Context, first, last int) error {
 			return err
 		}
 	}
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return nil
-	}
+	return confirmed.err()
 }
 
 // done returns how many events have left a trace: the broker counts no messages.

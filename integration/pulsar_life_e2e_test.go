@@ -69,7 +69,7 @@ func TestPulsarAFailedMessageStaysUnacknowledgedUntilItCanBeApplied(t *testing.T
 // The broker sends the whole entry again.
 func TestPulsarStartGoesOnWhereStopLeftOffInsideAnEntry(t *testing.T) {
 	const (
-		n     = 20_000
+		n     = 10_000
 		batch = entrySize / 8
 	)
 	b := onPulsar(t)
@@ -185,6 +185,7 @@ func TestPulsarPartitionsAndTopicsThatComeLaterAreReadFromTheirBeginning(t *test
 		sendAll(t, b.feed(t, "grown", topic, label), n, 2*n)
 		p.awaitDone("grown", 4)
 		require.EqualValues(t, 2*n, countOf(t, label), "every event once")
+		require.Zero(t, repeatsIn(t, label))
 	})
 	t.Run("topics", func(t *testing.T) {
 		label := labelOf(t)

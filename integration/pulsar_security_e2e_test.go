@@ -59,9 +59,9 @@ func TestPulsarSecurity(t *testing.T) {
 			p.do("POST", "/streams", def, nil)
 			require.NoError(t, f.send(t.Context(), i*n, (i+1)*n))
 			p.do("POST", "/streams/"+c.name+":start", nil, nil)
-			s := p.await(c.name, "it has read all", func(s graphmill.StreamStatus) bool { return s.Counters.Messages == n })
-			t.Logf("%s: lag by the %s", c.name, s.Partitions[0].LagFrom)
-			p.awaitDone(c.name, 3)
+			p.await(c.name, "it has read all", func(s graphmill.StreamStatus) bool { return s.Counters.Messages == n })
+			s := p.awaitDone(c.name, 3)
+			t.Logf("%s: the %s tells the lag", c.name, s.Partitions[0].LagFrom)
 			p.do("POST", "/streams/"+c.name+":stop", nil, nil)
 		}
 		require.Zero(t, requireAllApplied(t, label, 4*n))
