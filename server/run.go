@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -296,16 +297,22 @@ func (r *run) Revoked(ctx context.Context, partitions []graphmill.TopicPartition
 }
 
 // acknowledged notes positions that the broker has confirmed, and stores them
-// every few seconds: they are a fallback for when the group's own have expired.
+// every few seconds: they are a fallback for when the group's own have expired. Of
+// one inside an entry Pulsar keeps nothing, so that the catalog has to before the next
+// batch is committed.
 func (r *run) acknowledged(positions []graphmill.Position) {
 	r.held.acknowledged(positions)
 	r.mu.Lock()
 	due := time.Since(r.saved) > saveInterval
 	r.mu.Unlock()
-	if due {
+	if due || slices.ContainsFunc(positions, isInsideEntry) {
 		r.savePositions()
 	}
 }
+
+// isInsideEntry tells whether messages of the position's entry are done, and others
+// are not.
+func isInsideEntry(at graphmill.Position) bool { return at.MessageID.Index > 0 }
 
 func (r *run) savePositions() {
 	r.saving.Lock() // no older ones after newer ones
