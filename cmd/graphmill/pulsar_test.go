@@ -45,7 +45,7 @@ func TestAPulsarStreamFromCreateToDrop(t *testing.T) {
 	p, s := devWithPulsar(t, c)
 	create := []string{
 		"stream", "create", "ratings", "--source", "pulsar", "--topics", "parted,persistent://public/default/plain", "--transform", "movies",
-		"--subscription", "loaders", "--subscription-type", "failover", "--batch-interval", "20ms",
+		"--subscription", "loaders", "--subscription-type", "exclusive", "--batch-interval", "20ms",
 	}
 	created := c.must(t, create...)
 	require.Contains(t, created, "created ratings: ")
@@ -55,7 +55,7 @@ func TestAPulsarStreamFromCreateToDrop(t *testing.T) {
 	c.awaitMessages(t, "ratings", 3)
 
 	show := c.must(t, "stream", "show", "ratings")
-	require.Contains(t, show, "subscription:    loaders (failover), from latest where no position is known\n")
+	require.Contains(t, show, "subscription:    loaders (exclusive), from latest where no position is known\n")
 	require.Regexp(t, `persistent://public/default/plain +\S* *\d+:3:0 `, show)
 	require.Contains(t, show, "persistent://public/default/parted/1 ")
 	require.Contains(t, show, "the broker's own backlog\n")

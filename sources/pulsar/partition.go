@@ -157,9 +157,6 @@ func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
 	s.introduce(cl, c)
 	s.mu.Lock()
 	p.settled = true
-	if s.cfg.Exclusive {
-		p.told = true
-	}
 	s.mu.Unlock()
 	return c, nil
 }
