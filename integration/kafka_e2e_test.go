@@ -54,7 +54,8 @@ func everyMessageIsAppliedOnceAndInOrder(t *testing.T, b broker, topic string, n
 		p.do("POST", "/streams/all:check", map[string]any{"from": "earliest", "batch_limit": 2}, &c)
 		require.Len(t, c.Batches, 2)
 		for _, batch := range c.Batches {
-			require.InDelta(t, graphmill.DefaultBatchSize, len(batch.RawMessages), entrySize, "entries of Pulsar are not cut")
+			require.NotEmpty(t, batch.RawMessages)
+			require.LessOrEqual(t, len(batch.RawMessages), graphmill.DefaultBatchSize)
 			require.Len(t, batch.Statements, len(batch.RawMessages))
 		}
 		require.Equal(t, traceQuery(label), c.Batches[0].Statements[0].Query)

@@ -77,6 +77,7 @@ const (
 	portWeb       = "web"
 	portBrokerTLS = "brokertls"
 	portWebTLS    = "webtls"
+	portBookie    = "bookie" // a part of its name only, see there
 )
 
 // Files in the directory of a broker.
@@ -107,7 +108,7 @@ var pulsarJVMArgs = []string{
 func StartPulsar(ctx context.Context, cfg PulsarConfig) (*Pulsar, error) {
 	s, err := newServer(ctx, namePulsar, options{
 		dir: cfg.Dir, log: cfg.Log, readyTimeout: cfg.ReadyTimeout, detached: cfg.Detached, jvmArgs: pulsarJVMArgs,
-	}, portBroker, portWeb, portBrokerTLS, portWebTLS)
+	}, portBroker, portWeb, portBrokerTLS, portWebTLS, portBookie)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func TestPulsarConfTakesSettingsThatWin(t *testing.T) {
 	newConf := func(cfg PulsarConfig) string {
 		dir := t.TempDir()
 		p := &Pulsar{tokenKey: "key", Server: &Server{dir: dir, state: state{Ports: map[string]int{
-			portBroker: 1001, portWeb: 1002, portBrokerTLS: 1003, portWebTLS: 1004,
+			portBroker: 1001, portWeb: 1002, portBrokerTLS: 1003, portWebTLS: 1004, portBookie: 1005,
 		}}}}
 		require.NoError(t, p.writeConf(cfg))
 		b, err := os.ReadFile(filepath.Join(dir, pulsarConfFile))
