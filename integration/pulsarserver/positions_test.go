@@ -2,6 +2,7 @@ package pulsarserver
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -10,12 +11,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// nextMillisecond returns a time behind all that has been published: publish times
+// are whole milliseconds.
+func nextMillisecond() time.Time {
+	before := time.Now().UnixMilli()
+	for {
+		if now := time.Now(); now.UnixMilli() > before {
+			return now
+		}
+		runtime.Gosched()
+	}
+}
+
 func claimSeek(t *testing.T, b broker) {
 	client := connect(t, b)
 	ids := send(t, client, "seek", numbered(0, 5)...)
-	time.Sleep(20 * time.Millisecond) // publish times are whole milliseconds
-	middle := time.Now()
-	time.Sleep(20 * time.Millisecond)
+	middle := nextMillisecond()
 	send(t, client, "seek", numbered(5, 10)...)
 
 	for name, seek := range map[string]struct {

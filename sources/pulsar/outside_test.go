@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -184,4 +185,16 @@ func (o outside) ask(t *testing.T, name, what string, answer any) {
 	defer func() { _ = resp.Body.Close() }()
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.NoError(t, json.NewDecoder(resp.Body).Decode(answer))
+}
+
+// nextMillisecond returns a time behind all that has been published: publish times
+// are whole milliseconds.
+func nextMillisecond() time.Time {
+	before := time.Now().UnixMilli()
+	for {
+		if now := time.Now(); now.UnixMilli() > before {
+			return now
+		}
+		runtime.Gosched()
+	}
 }

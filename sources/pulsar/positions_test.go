@@ -33,8 +33,7 @@ func setsPositions(t *testing.T, o outside) {
 	first := o.send(t, part(topic, 0), "a")
 	o.send(t, part(topic, 0), "b")
 	other := o.send(t, part(topic, 1), "x")
-	time.Sleep(5 * time.Millisecond) // publish times are in milliseconds
-	at := time.Now()
+	at := nextMillisecond()
 	third := o.send(t, part(topic, 0), "c")
 
 	positions := set("latest", nil)

@@ -69,8 +69,7 @@ func readerBegins(t *testing.T, o outside) {
 	name, tp := part(topic, 0), graphmill.TopicPartition{Topic: topic}
 	o.send(t, name, "a", "b")
 	second := o.send(t, name, "c", "d", "e")
-	time.Sleep(5 * time.Millisecond) // publish times are in milliseconds
-	at := time.Now()
+	at := nextMillisecond()
 	o.send(t, name, "f")
 
 	require.Equal(t, []string{"f"}, read(t, reader(t, o.config(topic), at.Format(time.RFC3339Nano)), 1)[tp])
