@@ -48,7 +48,7 @@ type entryMeta struct {
 
 	// Of the message, where it is alone.
 	key, orderingKey []byte
-	keyIsBase64      uint64
+	keyIsBase64      bool
 	eventTime        uint64
 }
 
@@ -100,7 +100,7 @@ func (m *entryMeta) number(field protowire.Number, v uint64) {
 	case metaEventTime:
 		m.eventTime = v
 	case metaKeyIsBase64:
-		m.keyIsBase64 = v
+		m.keyIsBase64 = v != 0
 	case metaChunks:
 		m.chunks = int32(v)
 	case metaChunk:
@@ -131,7 +131,9 @@ func (m *entryMeta) asSingle() []byte {
 	}
 	b = appendNumber(b, singlePayload, 0)
 	b = appendNumber(b, singleEventTime, m.eventTime)
-	b = appendNumber(b, singleKeyIsBase64, m.keyIsBase64)
+	if m.keyIsBase64 {
+		b = appendNumber(b, singleKeyIsBase64, 1)
+	}
 	if m.orderingKey != nil {
 		b = appendText(b, singleOrderingKey, string(m.orderingKey))
 	}

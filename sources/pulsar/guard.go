@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strconv"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // The client believes what producers write about their messages, and panics where it
@@ -140,6 +138,10 @@ func (e *openedEntry) add(field func([]byte) []byte) {
 // cannot be.
 func (e *openedEntry) secure() error {
 	m := &e.meta
+	if key, ok := keyOfBase64(m.key, m.keyIsBase64); ok {
+		m.key, m.keyIsBase64 = key, false
+		e.add(func(b []byte) []byte { return appendNumber(appendText(b, metaKey, string(key)), metaKeyIsBase64, 0) })
+	}
 	if m.chunks > 1 {
 		return e.secureChunk()
 	}
@@ -155,7 +157,13 @@ func (e *openedEntry) secure() error {
 	}
 	switch {
 	case m.batched:
-		return checkBatch(e.payload, int(m.messages))
+		changed, err := secureBatch(e.payload, int(m.messages))
+		if err != nil {
+			return err
+		}
+		if changed != nil {
+			e.payload, e.changed = changed, true
+		}
 	case len(e.payload) == 0 && !m.properties:
 		e.payload = m.asSingle()
 		e.add(func(b []byte) []byte { return appendNumber(b, metaMessages, 1) })
@@ -194,47 +202,4 @@ func (e *openedEntry) pack(front []byte) []byte {
 	b = append(append(b, e.head...), e.payload...)
 	binary.BigEndian.PutUint32(b[sum-4:], crc32.Checksum(b[sum:], castagnoli))
 	return b
-}
-
-// checkBatch tells why the client could not take so many messages out of a batch.
-func checkBatch(b []byte, messages int) error {
-	const least = 4 + 2 // bytes of a message: the size of its metadata, and the size of its payload in them
-	if messages < 1 || messages > len(b)/least {
-		return fmt.Errorf("it tells that %d messages are in it, of %d bytes", messages, len(b))
-	}
-	for i := range messages {
-		if len(b) < 4 || int64(binary.BigEndian.Uint32(b)) > int64(len(b)-4) {
-			return fmt.Errorf("message %d of %d in it is cut off", i, messages)
-		}
-		size := binary.BigEndian.Uint32(b)
-		payload, ok := payloadSize(b[4 : 4+size])
-		if b = b[4+size:]; !ok || payload < 0 || int64(payload) > int64(len(b)) {
-			return fmt.Errorf("message %d of %d in it has a wrong size", i, messages)
-		}
-		b = b[payload:]
-	}
-	return nil
-}
-
-// payloadSize reads the size of a payload in the metadata of a message in a batch.
-func payloadSize(b []byte) (size int32, ok bool) {
-	for len(b) > 0 {
-		field, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return 0, false
-		}
-		b = b[n:]
-		if field == singlePayload && kind == protowire.VarintType {
-			v, n := protowire.ConsumeVarint(b)
-			if n < 0 {
-				return 0, false
-			}
-			size, ok = int32(v), true
-		}
-		if n = protowire.ConsumeFieldValue(field, kind, b); n < 0 {
-			return 0, false
-		}
-		b = b[n:]
-	}
-	return size, ok
 }

@@ -15,7 +15,9 @@ func FuzzSafe(f *testing.F) {
 	batch := openedEntry{head: appendNumber(meta, metaMessages, 1), payload: []byte{0, 0, 0, 2, singlePayload << 3, 1, 'a'}}
 	packed := openedEntry{head: appendNumber(appendNumber(meta, metaCompression, compressionLZ4), metaUncompressed, 1), payload: []byte{0x10, 'a'}}
 	chunk := openedEntry{head: appendNumber(appendNumber(meta, metaChunks, 2), metaChunk, 1), payload: []byte("half")}
-	for _, e := range []openedEntry{alone, batch, packed, chunk, {head: meta}} {
+	keyed := openedEntry{head: appendNumber(appendText(meta, metaKey, "AP/+"), metaKeyIsBase64, 1), payload: []byte("payload")}
+	keys := openedEntry{head: appendNumber(meta, metaMessages, 1), payload: []byte{0, 0, 0, 10, singlePayload << 3, 1, singleKey<<3 | 2, 4, 'A', 'P', '/', '+', singleKeyIsBase64 << 3, 1, 'a'}}
+	for _, e := range []openedEntry{alone, batch, packed, chunk, keyed, keys, {head: meta}} {
 		f.Add(e.pack(nil))
 		f.Add(e.pack([]byte{magicBroker >> 8, magicBroker & 0xff, 0, 0, 0, 1, 7}))
 	}
