@@ -41,7 +41,7 @@ func (s *service) registerQuery() {
 		Description: "The stream statements of Memgraph (CREATE KAFKA STREAM, START STREAM, SHOW STREAMS, CHECK STREAM, CALL mg....), and ours beside them (ALTER STREAM, SHOW CREATE STREAM). " +
 			"Columns, rows and the beginnings of errors are those of Memgraph.\n\n" +
 			"A statement that cannot be read answers 422 with the code `syntax_error` or `semantic_error`, and `position` says where; one that is beyond this version, 501 with `not_available_yet`. " +
-			"What the engine refuses has the status and the code that the request of the same meaning has: 404 `stream_not_found`, 409 `already_running`, 503 `topic_absent`, 504 `check_timeout`.",
+			"What the engine refuses has the status and the code that the request of the same meaning has: 404 `stream_not_found`, 409 `already_running`, 404 `topic_absent`, 503 `broker_unreachable`, 504 `check_timeout`.",
 	}, s.query)
 }
 

@@ -69,7 +69,7 @@ func TestAStreamLivesByStatements(t *testing.T) {
 	w := newWorld(t, quick)
 	w.do(t, 201, "PUT", "/modules/seen", seenModule)
 
-	absent := w.query(t, 503, createS)
+	absent := w.query(t, 404, createS)
 	require.Equal(t, "topic_absent", absent["code"])
 	require.Contains(t, absent["detail"], "Kafka consumer s cannot find topic")
 	unreachable := w.query(t, 503, createS+" BOOTSTRAP_SERVERS '127.0.0.1:1'")

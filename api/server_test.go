@@ -150,7 +150,7 @@ func TestStreamLivesOverHTTP(t *testing.T) {
 	w.do(t, 201, "PUT", "/modules/seen", seenModule)
 	definition := `{"name":"events","topics":["events"],"transform":"seen","start_from":"earliest","batch_interval_ms":20}`
 
-	absent := w.do(t, 503, "POST", "/streams", definition)
+	absent := w.do(t, 404, "POST", "/streams", definition)
 	require.Equal(t, "topic_absent", absent["code"])
 	require.Contains(t, absent["next_step"], "--no-check")
 	require.NoError(t, w.broker.CreateTopic("events", 1, nil))

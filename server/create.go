@@ -19,7 +19,8 @@ import (
 //
 // Errors: KindInvalid with the field; KindConflict (stream_exists,
 // secret_not_found, or what the broker refuses: auth, forbidden, tls_authority);
-// KindUnavailable (broker_unreachable, topic_absent).
+// KindNotFound (topic_absent, namespace_absent); KindUnavailable
+// (broker_unreachable).
 func (s *Server) CreateStream(ctx context.Context, r CreateRequest) (StreamInfo, error) {
 	spec := r.Spec
 	told := spec.StartFrom
@@ -170,7 +171,10 @@ func unlessUnchecked(err error) error {
 		return err
 	}
 	e := Refusal(f)
-	if e.Kind == graphmill.KindUnavailable {
+	if f.Code == codeTopicAbsent || f.Code == codeNamespaceAbsent {
+		e.Kind = graphmill.KindNotFound // the caller has named it
+	}
+	if f.Class == graphmill.FaultTransient { // it may pass later
 		e.Next = strings.TrimPrefix(e.Next+"; or do it all the same "+Unchecked, "; or ")
 	}
 	return e

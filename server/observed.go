@@ -126,6 +126,12 @@ func (o *observed) recovered(s side) {
 // codeUnreachable is a source's reason while no broker answers.
 const codeUnreachable = "broker_unreachable"
 
+// Sources' reasons while what a stream reads is not there.
+const (
+	codeTopicAbsent     = "topic_absent"
+	codeNamespaceAbsent = "namespace_absent"
+)
+
 // commitsAway says that the broker is known to take no acknowledgement now. A
 // source may wait for other reasons, such as one of several topics.
 func (o *observed) commitsAway() bool {

@@ -24,8 +24,8 @@ import (
 // Errors: KindInvalid with the field; KindNotFound; KindConflict with
 // limited_start, group_shared, group_active, what the new transformation lacks,
 // or the code of the fault by which the stream ended under the new definition;
-// KindUnavailable for brokers and topics that the patch brings and that are not
-// there.
+// KindNotFound for topics that the patch brings and that are not there, and
+// KindUnavailable for brokers.
 func (s *Server) PatchStream(ctx context.Context, name string, req PatchRequest) (PatchResult, error) {
 	st, err := s.stream(name)
 	if err != nil {

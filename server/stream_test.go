@@ -366,7 +366,7 @@ func TestCreateLooksForBrokerAndTopic(t *testing.T) {
 	spec := graphmill.StreamSpec{Name: "s", Topics: []string{"topic", "absent"}, Transform: "obedient"}
 	_, err := s.CreateStream(t.Context(), server.CreateRequest{Spec: spec, Check: true})
 	e := requireCode(t, err, "topic_absent")
-	require.Equal(t, graphmill.KindUnavailable, e.Kind)
+	require.Equal(t, graphmill.KindNotFound, e.Kind, "the caller names what is not there")
 	require.Contains(t, e.Text, "absent")
 	require.Contains(t, e.Next, "--no-check")
 
