@@ -12,9 +12,7 @@ func Crash(s *Source) {
 	s.closed = true
 	s.mu.Unlock()
 	Cut(s)
-	s.end()
-	s.workers.Wait()
-	s.cl.Close()
+	s.finish(true)
 }
 
 // Cut cuts the connections of a source. It connects again by itself.

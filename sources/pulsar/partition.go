@@ -109,10 +109,15 @@ func (p *partition) run(ctx context.Context) {
 		}
 		p.s.recoveredFrom(p.tp.String())
 		began := time.Now()
-		p.hold(ctx, c)
+		lost := p.hold(ctx, c)
 		p.letGo(c)
-		c.close()
-		p.s.forget(c)
+		if lost {
+			// What it has been asked is not answered any more, and ends by the operation
+			// timeout: the next consumer does not wait for that.
+			p.s.workers.Go(func() { p.retire(c) })
+		} else {
+			p.retire(c) // the broker must know it no more when the next one comes
+		}
 		if time.Since(began) > longPause {
 			wait = firstPause
 			continue
@@ -174,8 +179,15 @@ func (p *partition) stillThere(ctx context.Context) error {
 	return waits(codeTopicAbsent, p.tp.String()+" does not exist", "create it", nil)
 }
 
-// hold serves the partition by a consumer for as long as that is of use.
-func (p *partition) hold(ctx context.Context, c *consumer) {
+// retire ends a consumer. What still comes of it is known to be of no more use.
+func (p *partition) retire(c *consumer) {
+	c.close()
+	p.s.forget(c)
+}
+
+// hold serves the partition by a consumer for as long as that is of use. It tells
+// whether the connection is lost.
+func (p *partition) hold(ctx context.Context, c *consumer) (lost bool) {
 	timer := time.NewTimer(standingTimeout)
 	defer timer.Stop()
 	if is, _ := c.look(); is == unknown {
@@ -188,7 +200,7 @@ func (p *partition) hold(ctx context.Context, c *consumer) {
 		is, usable := c.look()
 		switch {
 		case is == active && !usable:
-			return
+			return false
 		case is == active && !p.isOwned():
 			p.assign(c)
 		case is == passive && p.isOwned():
@@ -202,9 +214,9 @@ func (p *partition) hold(ctx context.Context, c *consumer) {
 		case <-timer.C:
 			p.standingKnown()
 		case <-c.lost:
-			return
+			return true
 		case <-ctx.Done():
-			return
+			return false
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -56,6 +57,7 @@ type Source struct {
 
 	life    context.Context // ends when Close begins
 	end     context.CancelFunc
+	over    chan struct{} // closed when nothing of it is left
 	workers sync.WaitGroup
 
 	telling sync.Mutex // one call of the Observer at a time
@@ -106,6 +108,7 @@ func New(cfg Config, obs sources.Observer) (*Source, error) {
 		news:       make(chan struct{}, 1),
 		opened:     make(chan struct{}),
 		failed:     make(chan struct{}),
+		over:       make(chan struct{}),
 		life:       life,
 		end:        end,
 		partitions: map[graphmill.TopicPartition]*partition{},
@@ -250,21 +253,30 @@ func (s *Source) tell(call func()) {
 	}
 }
 
-// Close implements sources.Source. Where brokers do not answer it takes as long as
-// a call of the client may (the operation timeout).
-func (s *Source) Close(context.Context) error {
+// Close implements sources.Source. Where brokers do not answer, what is asked of the
+// client ends by the operation timeout; Close returns with its context before that, and
+// may be called again to wait for the rest.
+func (s *Source) Close(ctx context.Context) error {
 	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
+	if !s.closed {
+		s.closed = true
+		go s.finish(s.begun)
 	}
-	s.closed = true
-	begun := s.begun
 	s.mu.Unlock()
+	select {
+	case <-s.over:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("leave subscription %q: %w", s.cfg.Subscription, ctx.Err())
+	}
+}
+
+// finish ends all that has been begun.
+func (s *Source) finish(begun bool) {
+	defer close(s.over)
 	s.end()
 	if begun {
 		s.workers.Wait() // they close the consumers
 		s.cl.Close()
 	}
-	return nil
 }
