@@ -64,6 +64,12 @@ func Invalid(field, format string, args ...any) *Error {
 	return &Error{Kind: KindInvalid, Code: "invalid", Field: field, Text: fmt.Sprintf(format, args...)}
 }
 
+// advise gives an error its next step.
+func (e *Error) advise(next string) *Error {
+	e.Next = next
+	return e
+}
+
 // NotFound makes an error of KindNotFound. Code is code.
 func NotFound(code, format string, args ...any) *Error {
 	return &Error{Kind: KindNotFound, Code: code, Text: fmt.Sprintf(format, args...)}

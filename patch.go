@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -45,7 +46,26 @@ func (s StreamSpec) Patched(patch []byte) (StreamSpec, error) {
 	case patched.Source != s.Source:
 		return s, Invalid("source", "a stream keeps its source; create another one")
 	}
+	if patched.TopicsPattern != "" && len(patched.Topics) > 0 {
+		return s, topicsTwice(changes)
+	}
 	return patched, patched.Validate()
+}
+
+// topicsTwice is the error of a patch that leaves a stream with topics and a pattern
+// of them.
+func topicsTwice(changes map[string]json.RawMessage) error {
+	brought, there := "topics_pattern", "topics"
+	_, patternGiven := changes[brought]
+	_, topicsGiven := changes[there]
+	switch {
+	case topicsGiven && patternGiven:
+		return Invalid(brought, "topics are given too; only one of the two can be meant").advise("give topics, or the pattern in their place")
+	case topicsGiven:
+		brought, there = there, brought
+	}
+	return Invalid(brought, "the stream has %s, and can have one of the two only", there).
+		advise(fmt.Sprintf("take the other one out by the same change: --unset %s (%q: null; in a statement %s NULL)", strings.ReplaceAll(there, "_", "-"), there, strings.ToUpper(there)))
 }
 
 // Differences lists the options in which two definitions differ, in the order of
@@ -120,6 +140,9 @@ func patchOption(name string, option reflect.Value, change json.RawMessage) erro
 	}
 	if value.Elem().CanInt() && value.Elem().IsZero() {
 		return Invalid(name, "0 is no value for it; null gives it its default")
+	}
+	if value.Elem().Kind() == reflect.String && value.Elem().IsZero() {
+		return Invalid(name, "an empty text is no value for it; null gives it its default")
 	}
 	option.Set(value.Elem())
 	return nil

@@ -246,6 +246,19 @@ func validateConfigs(field string, entries map[string]string) error {
 	return nil
 }
 
+// startNext is what to do about what is a place, and no start: offsets and message ids
+// are places in one partition, and a start is one in all of them.
+func startNext(s string) string {
+	_, _, err := parseMessageID("", s)
+	switch {
+	case err == nil:
+		return "give the time at which the message was published; a stream that is stopped is set to a message id: graphmill stream offsets NAME --set ID --partition TOPIC/NUMBER"
+	case isInteger(s):
+		return "give the time of the message; a stream that is stopped is set to an offset: graphmill stream offsets NAME --set OFFSET --partition TOPIC/NUMBER"
+	}
+	return ""
+}
+
 // Start is where reading begins where no position is known.
 type Start struct {
 	Earliest bool
@@ -265,7 +278,7 @@ func ParseStart(field, s string) (Start, error) {
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return Start{}, Invalid(field, "%s is neither earliest, latest nor a time such as 2026-01-31T12:00:00Z", clip(s))
+		return Start{}, Invalid(field, "%s is neither earliest, latest nor a time such as 2026-01-31T12:00:00Z", clip(s)).advise(startNext(s))
 	}
 	if t.Before(time.Unix(0, 0)) {
 		return Start{Earliest: true}, nil

@@ -1,6 +1,9 @@
 package graphmill
 
-import "regexp"
+import (
+	"regexp"
+	"strings"
+)
 
 const (
 	maxTopicLength = 249 // Kafka's own limit
@@ -30,7 +33,7 @@ func (s *StreamSpec) validateKafka() error {
 	if len(s.ConsumerGroup) > maxGroupLength {
 		return Invalid("consumer_group", "the name has %d bytes, %d are the most", len(s.ConsumerGroup), maxGroupLength)
 	}
-	return nil
+	return printable("consumer_group", s.ConsumerGroup)
 }
 
 var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
@@ -40,6 +43,11 @@ func validateKafkaTopic(i int, t string) error {
 	switch {
 	case len(t) > maxTopicLength:
 		return Invalid("topics", "the name of topic %d has %d characters, %d are the most", i+1, len(t), maxTopicLength)
+	case strings.HasPrefix(t, pulsarDomain), strings.HasPrefix(t, "non-"+pulsarDomain):
+		return Invalid("topics", "%s is a name of Pulsar's, and this stream reads Kafka", clip(t)).
+			advise(`to read Pulsar: --source pulsar ("source": "pulsar"), or CREATE PULSAR STREAM`)
+	case !isPrintable(t):
+		return printable("topics", t)
 	case t == "." || t == ".." || !topicName.MatchString(t):
 		return Invalid("topics", "%s cannot be a topic: letters, digits, '.', '_' and '-' may stand in a name", clip(t))
 	}

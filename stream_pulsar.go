@@ -3,8 +3,6 @@ package graphmill
 import (
 	"regexp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Types of a Pulsar subscription. Shared and Key_Shared are not offered: they do
@@ -37,7 +35,8 @@ func (s *StreamSpec) validatePulsar() error {
 			return err
 		}
 	case len(s.Topics) > 0:
-		return Invalid("topics_pattern", "topics are given too; only one of the two can be meant")
+		return Invalid("topics_pattern", "topics are given too; only one of the two can be meant").
+			advise("give topics, or the pattern in their place")
 	default:
 		if err := validateTopicsPattern(s.TopicsPattern); err != nil {
 			return err
@@ -49,16 +48,17 @@ func (s *StreamSpec) validatePulsar() error {
 		}
 	}
 	if s.SubscriptionType != SubscriptionFailover && s.SubscriptionType != SubscriptionExclusive {
-		return Invalid("subscription_type", "%s is not one of %q; Shared and Key_Shared do not keep the order of messages",
-			clip(s.SubscriptionType), []string{SubscriptionFailover, SubscriptionExclusive})
+		return Invalid("subscription_type", "%s is not one of %q; Shared and Key_Shared do not keep the order of messages: they give those of one partition to several consumers at once",
+			clip(s.SubscriptionType), []string{SubscriptionFailover, SubscriptionExclusive}).
+			advise("use failover, by which servers share the partitions and each keeps its order; more partitions let more servers work")
 	}
 	switch {
 	case len(s.Subscription) > maxSubscriptionLength:
 		return Invalid("subscription", "the name has %d bytes, %d are the most", len(s.Subscription), maxSubscriptionLength)
-	case !utf8.ValidString(s.Subscription) || strings.ContainsFunc(s.Subscription, func(r rune) bool { return !unicode.IsGraphic(r) || r == '/' }):
-		return Invalid("subscription", "%s cannot be the name of a subscription: there is a '/' or an unprintable character in it", clip(s.Subscription))
+	case strings.Contains(s.Subscription, "/"):
+		return Invalid("subscription", "%s cannot be the name of a subscription: there is a '/' in it", clip(s.Subscription))
 	}
-	return nil
+	return printable("subscription", s.Subscription)
 }
 
 // PulsarTopic returns the full name of a topic: persistent://public/default/NAME
@@ -87,6 +87,8 @@ func validatePulsarTopic(i int, t string) error {
 		return Invalid("topics", "the name of topic %d has %d bytes, %d are the most", i+1, len(t), maxPulsarTopicLength)
 	case strings.HasPrefix(t, "non-persistent://"):
 		return Invalid("topics", "%s is not persistent: its messages cannot be acknowledged, and are lost when nobody reads", clip(t))
+	case !isPrintable(t):
+		return printable("topics", t)
 	case !pulsarTopicName.MatchString(full):
 		return Invalid("topics", "%s cannot be a topic: NAME or persistent://TENANT/NAMESPACE/NAME", clip(t))
 	case pulsarPartition.MatchString(t):
@@ -116,6 +118,9 @@ func validateTopicsPattern(pattern string) error {
 	if len(pattern) > maxPatternLength {
 		return Invalid("topics_pattern", "it has %d bytes, %d are the most", len(pattern), maxPatternLength)
 	}
+	if err := printable("topics_pattern", pattern); err != nil {
+		return err
+	}
 	_, _, err := SplitTopicsPattern(pattern)
 	return err
 }
@@ -126,12 +131,22 @@ func validateTopicsPattern(pattern string) error {
 // repeat the address, in which a password may stand by mistake.
 func ValidateServiceURL(field, address string) error {
 	scheme, hosts, ok := strings.Cut(address, "://")
-	if !ok || scheme != "pulsar" && scheme != "pulsar+ssl" || len(address) > maxServiceURLLength {
-		return Invalid(field, "an address is not of the form pulsar://host:port or pulsar+ssl://host:port")
+	switch {
+	case scheme == "http" || scheme == "https":
+		return Invalid(field, "an address that begins with %s:// is that of Pulsar's admin REST, not of its brokers", scheme).
+			advise("give the brokers' address, such as pulsar://127.0.0.1:6650; that of the admin REST goes to the server's --pulsar-admin-url")
+	case !ok || scheme != "pulsar" && scheme != "pulsar+ssl" || len(address) > maxServiceURLLength:
+		return Invalid(field, "an address is not of the form pulsar://host:port or pulsar+ssl://host:port").
+			advise("begin it with pulsar://, with TLS pulsar+ssl://, such as pulsar://127.0.0.1:6650; more hosts stand behind commas: pulsar://a:6650,b:6650")
 	}
 	for host := range strings.SplitSeq(strings.TrimSuffix(hosts, "/"), ",") {
-		if ValidateBroker(field, host) != nil {
-			return Invalid(field, "an address is not of the form %s://host:port, such as %s://127.0.0.1:6650", scheme, scheme)
+		switch {
+		case strings.Contains(host, "@"):
+			return Invalid(field, "there is an '@' in an address, and a login has no place there").
+				advise("name host and port alone; logins are given as credentials: token, or userId and password")
+		case ValidateBroker(field, host) != nil:
+			return Invalid(field, "an address is not of the form %s://host:port, such as %s://127.0.0.1:6650", scheme, scheme).
+				advise("name host and port alone, more of them behind commas: " + scheme + "://HOST:PORT,HOST:PORT")
 		}
 	}
 	return nil

@@ -1,6 +1,11 @@
 package graphmill
 
-import "slices"
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // What the rules for streams of each source have in common.
 
@@ -27,6 +32,21 @@ func validateTopics(topics []string, valid func(i int, topic string) error, name
 		seen = append(seen, name(t))
 	}
 	return nil
+}
+
+// isPrintable tells whether a name is UTF-8 without control characters, such as NUL,
+// which brokers take, and tools then cannot type.
+func isPrintable(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) })
+}
+
+// printable refuses a name with unprintable characters.
+func printable(field, name string) error {
+	if isPrintable(name) {
+		return nil
+	}
+	return Invalid(field, "there is an unprintable character in %s", clip(name)).
+		advise("write the name without it; what is pasted may bring one along")
 }
 
 // sourceOption is an option that streams of one source have.

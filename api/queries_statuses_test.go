@@ -50,7 +50,7 @@ func TestStatusesOnThePageOfStatementsAreThoseOfTheServer(t *testing.T) {
 		{"START", "function_not_found", "START STREAM halt"},
 		{"START with BATCH_LIMIT", "start_timeout", "START STREAM s BATCH_LIMIT 1 TIMEOUT 300"},
 		{"STOP", "already_stopped", "STOP STREAM s"},
-		{"CHECK", "topic_absent", "CHECK STREAM left TIMEOUT 30000"},
+		{"CHECK", "topic_absent", "CHECK STREAM left TIMEOUT 5000"},
 		{"CHECK", "check_timeout", "CHECK STREAM s TIMEOUT 300"},
 		{"`mg.kafka_set_stream_offset`", "stream_running", "CALL mg.kafka_set_stream_offset('running', -1)"},
 		{"`mg.pulsar_stream_info`", "wrong_source", "CALL mg.pulsar_stream_info('s')"},

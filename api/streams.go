@@ -26,21 +26,21 @@ type StreamDefinition struct {
 	BatchIntervalMS int64 `json:"batch_interval_ms,omitempty" minimum:"1" doc:"A batch is closed after this many milliseconds; 100 by default, 3600000 at most."`
 
 	BootstrapServers []string `json:"bootstrap_servers,omitempty" doc:"Kafka: brokers, as host:port; by default those of the server's settings."`
-	ConsumerGroup    string   `json:"consumer_group,omitempty" doc:"Kafka: the consumer group; graphmill.NAME by default."`
+	ConsumerGroup    string   `json:"consumer_group,omitempty" minLength:"1" doc:"Kafka: the consumer group; graphmill.NAME by default."`
 
-	ServiceURL       string `json:"service_url,omitempty" doc:"Pulsar: its address, pulsar://HOST:PORT or pulsar+ssl://HOST:PORT, more hosts behind commas; by default that of the server's settings."`
-	TopicsPattern    string `json:"topics_pattern,omitempty" doc:"Pulsar: a regular expression that the whole name of a topic matches, in place of topics: EXPRESSION in public/default, or persistent://TENANT/NAMESPACE/EXPRESSION. Topics that are made later are found, too."`
-	Subscription     string `json:"subscription,omitempty" doc:"Pulsar: the subscription; NAME by default."`
-	SubscriptionType string `json:"subscription_type,omitempty" enum:"failover,exclusive" doc:"Pulsar: failover (the default) lets several servers share the partitions, exclusive refuses a second one."`
+	ServiceURL       string `json:"service_url,omitempty" minLength:"1" doc:"Pulsar: its address, pulsar://HOST:PORT or pulsar+ssl://HOST:PORT, more hosts behind commas; by default that of the server's settings."`
+	TopicsPattern    string `json:"topics_pattern,omitempty" minLength:"1" doc:"Pulsar: a regular expression that the whole name of a topic matches, in place of topics: EXPRESSION in public/default, or persistent://TENANT/NAMESPACE/EXPRESSION. Topics that are made later are found, too."`
+	Subscription     string `json:"subscription,omitempty" minLength:"1" doc:"Pulsar: the subscription; NAME by default."`
+	SubscriptionType string `json:"subscription_type,omitempty" minLength:"1" doc:"Pulsar: failover (the default) lets several servers share the partitions, exclusive refuses a second one. Shared and Key_Shared are refused: they do not keep the order of messages."`
 
-	StartFrom string `json:"start_from,omitempty" doc:"Where to begin where no position is known: earliest, latest (the default), or a time in RFC 3339."`
+	StartFrom string `json:"start_from,omitempty" minLength:"1" doc:"Where to begin where no position is known: earliest, latest (the default), or a time in RFC 3339."`
 
 	Configs     map[string]string `json:"configs,omitempty" doc:"Settings of the broker's client by the names of librdkafka, or of Pulsar's clients. Values that hold secrets are not shown."`
 	Credentials map[string]string `json:"credentials,omitempty" doc:"Like configs; no value is ever shown. secret:NAME takes the value from the server's secrets."`
 
 	Delivery  string            `json:"delivery,omitempty" enum:"at_least_once" doc:"What a crash may do: at_least_once may repeat a batch, never lose one."`
 	OnFailure string            `json:"on_failure,omitempty" enum:"stop" doc:"What a batch that cannot be applied does: stop ends the stream before it, and a start tries it again."`
-	Database  string            `json:"database,omitempty" doc:"The database of the graph server; by default that of the server's settings."`
+	Database  string            `json:"database,omitempty" minLength:"1" doc:"The database of the graph server; by default that of the server's settings."`
 	Coalesce  string            `json:"coalesce,omitempty" enum:"on,off" doc:"Whether runs of equal query texts are sent as one statement; on by default."`
 	Allow     []string          `json:"allow,omitempty" enum:"schema,load_csv" doc:"What statements may do beside reading and writing data: schema changes indexes and constraints, load_csv makes the database read files and addresses."`
 	Settings  map[string]string `json:"settings,omitempty" doc:"Handed to the transformation when it is configured."`

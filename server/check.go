@@ -196,7 +196,9 @@ func (r CheckRequest) validate() error {
 		return nil
 	}
 	if _, err := graphmill.ParseStart("from", r.From); err != nil {
-		return graphmill.Invalid("from", "%q is neither committed, earliest, latest nor a time such as 2026-01-31T12:00:00Z", r.From)
+		e := graphmill.Invalid("from", "%q is neither committed, earliest, latest nor a time such as 2026-01-31T12:00:00Z", r.From)
+		e.Next = nextOf(err)
+		return e
 	}
 	return nil
 }

@@ -240,7 +240,11 @@ func (r *resolver) from(w *word) (string, error) {
 		return from, nil
 	}
 	if _, err := graphmill.ParseStart("FROM", from); err != nil {
-		return "", r.semantic(w.Pos, "FROM is committed, earliest, latest or a time such as '2026-01-31T12:00:00Z'")
+		e := r.semantic(w.Pos, "FROM is committed, earliest, latest or a time such as '2026-01-31T12:00:00Z'")
+		if told, ok := errors.AsType[*graphmill.Error](err); ok {
+			e.Next = told.Next
+		}
+		return "", e
 	}
 	return from, nil
 }

@@ -69,15 +69,28 @@ func TestAPulsarStreamFromCreateToDrop(t *testing.T) {
 	require.NotNil(t, at, offsets)
 	moved := c.must(t, "stream", "offsets", "ratings", "--set", at[1]+":1:0", "--partition", "persistent://public/default/plain")
 	require.Regexp(t, `persistent://public/default/plain +\S* *`+at[1]+`:3:0 +\S* *`+at[1]+`:1:0 `, moved)
-	for _, wrong := range [][]string{
-		{"--set", "1200"}, // an offset of Kafka
-		{"--set", "1:2:3:4:5"},
-		{"--set", at[1] + ":1:0", "--partition", "persistent://public/default/parted/7"},
-		{"--set", at[1] + ":1:0", "--partition", "persistent://public/default/elsewhere"},
+	plain := []string{"--partition", "persistent://public/default/plain"}
+	for _, wrong := range []struct {
+		args []string
+		next string
+	}{
+		{[]string{"--set", "1200"}, "a message id such as 12:5:0"}, // an offset of Kafka
+		{[]string{"--set", "1:2:3:4:5"}, ""},
+		{append(plain, "--set", at[1]+":1:7"), "for what is behind it: " + at[1] + ":2:0"},
+		{append(plain, "--set", at[1]+":1:4:0"), "and its partition is named by --partition"},
+		{[]string{"--set", at[1] + ":1:0", "--partition", "persistent://public/default/parted/7"}, ""},
+		{[]string{"--set", at[1] + ":1:0", "--partition", "persistent://public/default/elsewhere"}, ""},
 	} {
-		r := c.run(t, "", append([]string{"stream", "offsets", "ratings"}, wrong...)...)
+		r := c.run(t, "", append([]string{"stream", "offsets", "ratings"}, wrong.args...)...)
 		require.Equal(t, exitFailed, r.status, "%v: %s%s", wrong, r.out, r.err)
+		require.Contains(t, r.err, wrong.next)
 	}
+	checked := c.run(t, "", "stream", "check", "ratings", "--from", at[1]+":1:0")
+	require.Equal(t, exitFailed, checked.status)
+	require.Contains(t, checked.err, "give the time at which the message was published")
+	edited := c.run(t, "", "stream", "edit", "ratings", "--topics-pattern", "p.*", "--from", "latest")
+	require.Equal(t, exitFailed, edited.status)
+	require.Contains(t, edited.err, "--unset topics")
 	c.must(t, "stream", "offsets", "ratings", "--set", "earliest", "--partition", "persistent://public/default/parted/1")
 	c.must(t, "stream", "start", "ratings")
 	c.awaitMessages(t, "ratings", 2)
@@ -103,12 +116,17 @@ func TestWhatAPulsarStreamDoesNotTakeIsRefused(t *testing.T) {
 	}{
 		"brokers of Kafka":            {[]string{"--source", "pulsar", "--topics", "t", "--bootstrap-servers", "h:1"}, exitUsage, "--bootstrap-servers"},
 		"a consumer group":            {[]string{"--source", "pulsar", "--topics", "t", "--consumer-group", "g"}, exitUsage, "--consumer-group"},
+		"the group of Kafka's client": {[]string{"--source", "pulsar", "--topics", "t", "--config", "group.id=g"}, exitFailed, "here it is SUBSCRIPTION (--subscription"},
+		"an escape in a topic":        {[]string{"--source", "pulsar", "--topics", "t\x1b[1m"}, exitUsage, "unprintable character"},
+		"an empty subscription":       {[]string{"--source", "pulsar", "--topics", "t", "--subscription="}, exitUsage, "--subscription is given, and empty"},
+		"a Pulsar topic, of Kafka":    {[]string{"--topics", "persistent://public/default/t"}, exitUsage, "--source pulsar"},
+		"the admin REST as address":   {[]string{"--source", "pulsar", "--topics", "t", "--service-url", "http://h:8080"}, exitUsage, "--pulsar-admin-url"},
 		"a setting of Kafka's client": {[]string{"--source", "pulsar", "--topics", "t", "--credential", "sasl.password=hunter2"}, exitFailed, "sasl.password"},
 		"a service URL, of Kafka":     {[]string{"--topics", "t", "--service-url", s.URL()}, exitUsage, "--service-url"},
 		"a subscription, of Kafka":    {[]string{"--topics", "t", "--subscription", "s"}, exitUsage, "--subscription"},
 		"a pattern, of Kafka":         {[]string{"--topics-pattern", "t.*"}, exitUsage, "--topics-pattern"},
 		"topics and a pattern":        {[]string{"--source", "pulsar", "--topics", "t", "--topics-pattern", "t.*"}, exitUsage, "--topics-pattern"},
-		"a shared subscription":       {[]string{"--source", "pulsar", "--topics", "t", "--subscription-type", "shared"}, exitUsage, "do not keep the order"},
+		"a shared subscription":       {[]string{"--source", "pulsar", "--topics", "t", "--subscription-type", "shared"}, exitUsage, "use failover"},
 		"one partition":               {[]string{"--source", "pulsar", "--topics", "parted-partition-0"}, exitUsage, "is one partition of a topic"},
 		"another source":              {[]string{"--source", "pulsr", "--topics", "t"}, exitUsage, "--source"},
 		"a password in the address":   {[]string{"--source", "pulsar", "--topics", "t", "--service-url", "pulsar://u:hunter2@h:6650"}, exitUsage, "--service-url"},

@@ -170,6 +170,9 @@ func (f *createFlags) options(flags *pflag.FlagSet) (graphmill.StreamSpec, error
 			}
 		}
 	}
+	if err := f.noneEmpty(flags); err != nil {
+		return spec, err
+	}
 	spec.BatchBytes = int64(f.batchBytes)
 	spec.MemoryLimit = int64(f.memoryLimit)
 	spec.ResponseLimit = int64(f.responseLimit)
@@ -192,6 +195,25 @@ func (f *createFlags) options(flags *pflag.FlagSet) (graphmill.StreamSpec, error
 	}
 	spec.Configs, spec.Credentials, err = f.client.read()
 	return spec, err
+}
+
+// noneEmpty refuses an option that is given and empty, as by a variable of a script
+// that is not set. A transformation is needed anyway.
+func (f *createFlags) noneEmpty(flags *pflag.FlagSet) error {
+	var empty *usageError
+	flags.Visit(func(flag *pflag.Flag) {
+		if empty != nil || optionOf(flag.Name) == "" || flag.Name == "transform" || flag.Value.Type() != "string" || flag.Value.String() != "" {
+			return
+		}
+		empty = &usageError{text: "--" + flag.Name + " is given, and empty", next: "leave it out for the default"}
+		if f.edit {
+			empty.next = "for the default: --unset " + flag.Name
+		}
+	})
+	if empty != nil {
+		return empty
+	}
+	return nil
 }
 
 // asFlag tells an error about a field as one about its flag.

@@ -45,7 +45,7 @@ where reading begins there.`,
 		if len(patch) == 0 {
 			return wrongUsage("nothing to change is given, such as --batch-size 500")
 		}
-		if *from != "" {
+		if cmd.Flags().Changed("from") {
 			patch["from"] = *from
 		}
 		if f.noCheck {
@@ -85,7 +85,7 @@ func (f *createFlags) patch(flags *pflag.FlagSet, unset []string) (map[string]an
 	patch := map[string]any{}
 	flags.VisitAll(func(flag *pflag.Flag) {
 		if name := optionOf(flag.Name); flag.Changed && name != "" {
-			patch[name] = values[name] // nil, and so the default, for one that is empty
+			patch[name] = values[name] // nil, and so the default, for a list that is empty
 		}
 	})
 	for _, u := range unset {

@@ -19,7 +19,7 @@ func TestFlagsBecomeAPatch(t *testing.T) {
 	}{
 		"sizes and times":           {args: []string{"--batch-size", "5", "--batch-bytes", "1MiB", "--batch-interval", "2s", "--time-limit", "1500ms"}, want: `{"batch_bytes":1048576,"batch_interval_ms":2000,"batch_size":5,"time_limit_ms":1500}`},
 		"lists with spaces":         {args: []string{"--topics", "a, b", "--allow", "schema"}, want: `{"allow":["schema"],"topics":["a","b"]}`},
-		"an empty text":             {args: []string{"--database", ""}, want: `{"database":null}`},
+		"an empty text":             {args: []string{"--database", ""}, err: "--database is given, and empty"},
 		"entries":                   {args: []string{"--setting", "a=1", "--credential", "sasl.username=u", "--unset", "setting.b", "--unset", "config.ssl.ca.pem"}, want: `{"configs":{"ssl.ca.pem":null},"credentials":{"sasl.username":"u"},"settings":{"a":"1","b":null}}`},
 		"defaults":                  {args: []string{"--unset", "batch-size", "--unset", "batch_interval", "--unset", "--settings"}, want: `{"batch_interval_ms":null,"batch_size":null,"settings":null}`},
 		"zero":                      {args: []string{"--batch-size", "0"}, err: "--batch-size"},

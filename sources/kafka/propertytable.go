@@ -138,7 +138,16 @@ var properties = setting.NewTable("librdkafka", slices.Concat(
 			"open_cb", "resolve_cb", "opaque", "default_topic_conf", "ssl_key", "ssl_certificate", "ssl_ca", "ssl_engine_callback_data",
 			"ssl.certificate.verify_cb", "oauthbearer_token_refresh_cb", "interceptors", "consume_cb", "rebalance_cb", "offset_commit_cb",
 			"dr_cb", "dr_msg_cb", "partitioner_cb", "msg_order_cmp")...),
-), setting.Foreign{Clients: "Kafka's Java clients", Instead: javaNames})
+), setting.Foreign{Clients: "Kafka's Java clients", Instead: javaNames},
+	setting.Foreign{Clients: "Pulsar's clients, and this stream reads Kafka", Instead: map[string]string{
+		"serviceUrl":                  "BOOTSTRAP_SERVERS (--bootstrap-servers, bootstrap_servers)",
+		"subscriptionName":            "CONSUMER_GROUP (--consumer-group, consumer_group)",
+		"subscriptionInitialPosition": "START_FROM (--start-from, start_from)",
+		"userId":                      "sasl.username",
+		"password":                    "sasl.password",
+		"tlsTrustCertsFilePath":       "ssl.ca.location",
+		"tlsTrustCerts":               "ssl.ca.pem",
+	}})
 
 var connecting = []setting.Property[ClientSettings]{
 	setting.Applied(setting.Text("client.id", "rdkafka"), "how the broker's logs and quotas call the client; `graphmill` by default",

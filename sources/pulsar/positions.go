@@ -153,12 +153,19 @@ func nameable(partitions []graphmill.TopicPartition, to graphmill.OffsetTarget) 
 		return max(0, tp.Partition) != max(0, *to.Partition)
 	})
 	if len(those) == 0 && len(partitions) == 1 {
-		return nil, graphmill.Invalid("set", "the id %s is of partition %d, not of %s", to, *to.Partition, partitions[0])
+		return nil, otherPartition(graphmill.Invalid("set", "the id %s is of partition %d, not of %s", to, *to.Partition, partitions[0]), to)
 	}
 	if len(those) == 0 {
-		return nil, graphmill.Invalid("set", "the id %s is of partition %d, and this stream reads none of that number", to, *to.Partition)
+		return nil, otherPartition(graphmill.Invalid("set", "the id %s is of partition %d, and this stream reads none of that number", to, *to.Partition), to)
 	}
 	return those, nil
+}
+
+// otherPartition adds what to do about an id that names a partition in which it is
+// not wanted.
+func otherPartition(e *graphmill.Error, to graphmill.OffsetTarget) error {
+	e.Next = fmt.Sprintf("see which partitions there are with stream offsets; an id without one is %s, and its partition is named by --partition", to.MessageID)
+	return e
 }
 
 // choose returns the partitions that are meant. The one partition of a topic that
@@ -214,7 +221,9 @@ func (l looker) resolve(ctx context.Context, to graphmill.OffsetTarget) (graphmi
 		return id, err
 	}
 	if !some {
-		return id, graphmill.Invalid("set", "%s holds no messages, so there is no %s", l.tp, id)
+		e := graphmill.Invalid("set", "%s holds no messages, so there is no %s", l.tp, id)
+		e.Next = "give earliest or latest"
+		return id, e
 	}
 	if id == behind(last) {
 		return id, nil
@@ -226,7 +235,9 @@ func (l looker) resolve(ctx context.Context, to graphmill.OffsetTarget) (graphmi
 	case some && there.id.SameEntry(id) && id.Index < there.messages:
 		return id, nil
 	case some && there.id.SameEntry(id):
-		return id, graphmill.Invalid("set", "entry %d:%d of %s holds the indexes 0 to %d, %d is not among them", id.Ledger, id.Entry, l.tp, there.messages-1, id.Index)
+		e := graphmill.Invalid("set", "entry %d:%d of %s holds the indexes 0 to %d, %d is not among them", id.Ledger, id.Entry, l.tp, there.messages-1, id.Index)
+		e.Next = fmt.Sprintf("for the first message of the entry: %d:%d:0; for what is behind it: %d:%d:0", id.Ledger, id.Entry, id.Ledger, id.Entry+1)
+		return id, e
 	}
 	if id.Index == 0 && id.Entry > 0 { // it may be behind the last entry of a ledger that others follow
 		before := graphmill.MessageID{Ledger: id.Ledger, Entry: id.Entry - 1}

@@ -106,6 +106,23 @@ var settings = setting.NewTable("Pulsar's Java client", slices.Concat(
 	"receiver_queue_size":           "receiverQueueSize",
 	"initial_position":              "subscriptionInitialPosition",
 	"max_total_receiver_queue_size_across_partitions": "maxTotalReceiverQueueSizeAcrossPartitions",
+}}, setting.Foreign{Clients: "Kafka's clients, and this stream reads Pulsar", Instead: map[string]string{
+	"group.id":                 "SUBSCRIPTION (--subscription, subscription)",
+	"bootstrap.servers":        "SERVICE_URL (--service-url, service_url)",
+	"metadata.broker.list":     "SERVICE_URL (--service-url, service_url)",
+	"auto.offset.reset":        "START_FROM (--start-from, start_from)",
+	"security.protocol":        "said by the service URL, which begins with pulsar+ssl:// for TLS, and by the login that is given",
+	"sasl.mechanism":           "authPlugin",
+	"sasl.mechanisms":          "authPlugin",
+	"sasl.username":            "userId",
+	"sasl.password":            "password",
+	"ssl.ca.location":          "tlsTrustCertsFilePath",
+	"ssl.ca.pem":               "tlsTrustCerts",
+	"ssl.certificate.pem":      "tlsCertificate",
+	"ssl.key.pem":              "tlsPrivateKey",
+	"ssl.key.location":         "tlsKeyFilePath",
+	"ssl.certificate.location": "tlsCertificateFilePath",
+	"client.id":                "description",
 }})
 
 // The least and the most of a timeout in milliseconds.

@@ -53,13 +53,13 @@ type Foreign struct {
 type Table[S any] struct {
 	Client     string // whose names these are: "librdkafka"
 	Properties []Property[S]
-	Foreign    Foreign
+	Foreign    []Foreign
 	index      map[string]*Property[S] // by name and alias
 }
 
 // NewTable makes a table. The names of properties and their aliases are all
 // different, and none of them is foreign.
-func NewTable[S any](client string, properties []Property[S], foreign Foreign) *Table[S] {
+func NewTable[S any](client string, properties []Property[S], foreign ...Foreign) *Table[S] {
 	t := &Table[S]{Client: client, Properties: properties, Foreign: foreign, index: make(map[string]*Property[S], 2*len(properties))}
 	for i := range properties {
 		p := &properties[i]
@@ -181,8 +181,10 @@ func (t *Table[S]) find(field, name string) (*Property[S], error) {
 	if p := t.index[name]; p != nil {
 		return p, nil
 	}
-	if instead, ok := t.Foreign.Instead[name]; ok {
-		return nil, graphmill.Invalid(field, "%s is a name of %s; here it is %s", name, t.Foreign.Clients, instead)
+	for _, foreign := range t.Foreign {
+		if instead, ok := foreign.Instead[name]; ok {
+			return nil, graphmill.Invalid(field, "%s is a name of %s; here it is %s", name, foreign.Clients, instead)
+		}
 	}
 	known := make([]string, 0, len(t.index))
 	for n := range t.index {

@@ -100,7 +100,9 @@ func RequireSound[S any](t *testing.T, table *setting.Table[S], documented, narr
 		for _, name := range append([]string{p.Name}, p.Aliases...) {
 			require.False(t, seen[name], "%s is there twice", name)
 			seen[name] = true
-			require.NotContains(t, table.Foreign.Instead, name)
+			for _, foreign := range table.Foreign {
+				require.NotContains(t, foreign.Instead, name)
+			}
 		}
 		require.NotEmpty(t, p.Use, p.Name)
 		require.NotEmpty(t, p.Says, p.Name)
