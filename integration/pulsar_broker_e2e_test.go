@@ -58,6 +58,12 @@ var _ broker = pulsarBroker{}
 func onPulsar(t *testing.T) pulsarBroker {
 	t.Helper()
 	require.NoError(t, startPulsar())
+	t.Cleanup(func() {
+		if t.Failed() {
+			kept, err := world.pulsar.KeepLog()
+			t.Log("the log of Pulsar is in", kept, err)
+		}
+	})
 	return pulsarBroker{Pulsar: world.pulsar}
 }
 

@@ -59,6 +59,7 @@ func TestPulsarServesIsKilledGoesOnAndLeavesNothing(t *testing.T) {
 	require.NoError(t, p.Kill())
 	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 	require.NoError(t, p.Restart(t.Context()))
+	requireBookieStays(t, p)
 	names, err := p.Subscriptions(t.Context(), "numbers")
 	require.NoError(t, err)
 	require.Equal(t, []string{"readers"}, names)
@@ -72,6 +73,19 @@ func TestPulsarServesIsKilledGoesOnAndLeavesNothing(t *testing.T) {
 	require.NoError(t, p.Close())
 	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
 	requireEmptyDir(t, tmp)
+}
+
+// requireBookieStays looks for signs that the bookie registers itself again and again,
+// as one does that finds the registration of the one that was killed: topics cannot be
+// made whenever it is away.
+func requireBookieStays(t *testing.T, p *Pulsar) {
+	t.Helper()
+	for i := range 20 {
+		require.NoError(t, p.CreateTopic(t.Context(), fmt.Sprintf("after-%d", i), 0))
+	}
+	log, err := os.ReadFile(p.LogFile())
+	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(string(log), "Acquired resource lock on /ledgers/available/"))
 }
 
 func testPulsarAdmin(t *testing.T, p *Pulsar) {

@@ -192,6 +192,31 @@ func (s *Server) PID() int {
 	return s.proc.pid
 }
 
+// KeepLog copies the server's log, behind that of the start before, into a new
+// temporary file that outlives Close, and returns its path.
+func (s *Server) KeepLog() (string, error) {
+	fail := func(err error) (string, error) {
+		return "", fmt.Errorf("keep the log of %s: %w", s.program.name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept, err := os.CreateTemp("", "graphmill-"+s.program.name+"-*.log")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() { _ = kept.Close() }() // written to without a buffer of ours
+	for _, from := range []string{s.LogFile() + ".1", s.LogFile()} {
+		b, err := os.ReadFile(from)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fail(err)
+		}
+		if _, err := kept.Write(b); err != nil {
+			return fail(err)
+		}
+	}
+	return kept.Name(), nil
+}
+
 // Restart starts the server again on the same data, ports and credentials. A
 // server that runs is stopped first. When ctx ends before the server is ready,
 // it is killed.

@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,6 +110,24 @@ func TestServerStopsGoesOnAndLeavesNothing(t *testing.T) {
 
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close(), "twice does no harm")
+	m.requireNothingLeft()
+}
+
+func TestKeptLogOutlivesItsServer(t *testing.T) {
+	m := newMachine(t)
+	m.installAll(`echo "start $$"; ` + upUntilItsProgramEnds)
+	s := newFakeServer(t, "")
+	require.NoError(t, s.firstStart(t.Context()))
+	first := s.PID()
+	require.NoError(t, s.Restart(t.Context()))
+	second := s.PID()
+	kept, err := s.KeepLog()
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	log, err := os.ReadFile(kept)
+	require.NoError(t, err)
+	require.Equal(t, fmt.Sprintf("start %d\nup\nstart %d\nup\n", first, second), string(log))
+	require.NoError(t, os.Remove(kept))
 	m.requireNothingLeft()
 }
 

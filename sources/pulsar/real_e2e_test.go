@@ -28,6 +28,12 @@ var startReal = func(t *testing.T) server {
 		})
 	})
 	require.NoError(t, real.err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			kept, err := real.pulsar.KeepLog()
+			t.Log("the log of Pulsar is in", kept, err)
+		}
+	})
 	return realServer{real.pulsar}
 }
 
