@@ -76,11 +76,10 @@ func (s *Source) due(positions []graphmill.Position) []acknowledgement {
 			if !e.before(at.MessageID) {
 				break
 			}
-			if e.chunked != nil {
-				job.ids = append(job.ids, e.chunked) // stands for all chunks
-				continue
-			}
 			job.ids = append(job.ids, pulsar.NewMessageID(e.ledger, e.entry, -1, 0))
+			for _, other := range e.others {
+				job.ids = append(job.ids, pulsar.NewMessageID(other.ledger, other.entry, -1, 0))
+			}
 		}
 		if len(job.ids) > 0 {
 			jobs = append(jobs, job)

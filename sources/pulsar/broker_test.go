@@ -35,10 +35,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	goleak.VerifyTestMain(withServer{m},
-		// The client looks after each message in chunks by a goroutine that ends with its
-		// patience, whatever becomes of message and consumer.
-		goleak.IgnoreTopFunction("github.com/apache/pulsar-client-go/pulsar.(*chunkedMsgCtxMap).discardChunkIfExpire"),
-		// And it leaves one behind where a consumer is closed in the moment of its birth.
+		// The client leaves one behind where a consumer is closed in the moment of its birth.
 		goleak.IgnoreTopFunction("github.com/apache/pulsar-client-go/pulsar.(*partitionConsumer).grabConn.func1"))
 }
 

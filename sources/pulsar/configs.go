@@ -125,8 +125,6 @@ func (s *ClientSettings) consumer(opts *pulsar.ConsumerOptions) {
 	opts.Properties = s.properties.m
 	opts.SubscriptionProperties = s.subscriptionProps.m
 	opts.ReplicateSubscriptionState = s.replicated
-	opts.MaxPendingChunkedMessage = s.maxChunked
-	opts.ExpireTimeOfIncompleteChunk = s.expireChunked
 }
 
 // Warnings tells what of the settings has no effect, or is unsafe, with a service

@@ -1,7 +1,6 @@
 package pulsar
 
 import (
-	"cmp"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -112,7 +111,7 @@ func (c *consumer) BeforeConsume(m pulsar.ConsumerMessage) {
 		c.arrived[n-1].messages++
 	} else {
 		a := arrival{ledger: id.LedgerID(), entry: id.EntryID(), messages: 1}
-		a.gap = !first && !isChunked(id) && !a.follows(&c.latest)
+		a.gap = !first && !a.follows(&c.latest)
 		c.arrived, c.latest = append(c.arrived, a), a
 	}
 	c.count++
@@ -320,7 +319,6 @@ func (c *consumer) options(initial pulsar.SubscriptionInitialPosition) pulsar.Co
 		Decryption: passEncrypted(),
 	}
 	cfg.Client.consumer(&o)
-	o.ExpireTimeOfIncompleteChunk = cmp.Or(o.ExpireTimeOfIncompleteChunk, chunkPatience)
 	return o
 }
 

@@ -15,6 +15,9 @@ type incoming struct {
 	tp   graphmill.TopicPartition
 	msg  pulsar.Message
 	rest int32 // messages that follow in its entry
+
+	// Of the last chunk of a message: the message. Else nil.
+	whole *whole
 }
 
 // convert appends messages made of the client's. Payloads stay where they are, in the
@@ -41,6 +44,9 @@ func convert(to []graphmill.Message, in []incoming) []graphmill.Message {
 		from := len(headers)
 		headers = appendHeaders(headers, in[i].msg.Properties())
 		m := message(in[i].tp, in[i].msg, in[i].rest)
+		if in[i].whole != nil {
+			m.Payload = in[i].whole.payload
+		}
 		m.ID = text[begin:ends[i]]
 		if len(headers) > from {
 			m.Headers = headers[from:len(headers):len(headers)]

@@ -70,7 +70,7 @@ func TestConvert(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := convert(nil, []incoming{{c.tp, c.in, c.want.EntryRest}})
+			got := convert(nil, []incoming{{tp: c.tp, msg: c.in, rest: c.want.EntryRest}})
 			require.Equal(t, []graphmill.Message{c.want}, got)
 			read, err := graphmill.ParseMessageID("id", got[0].ID)
 			require.NoError(t, err)

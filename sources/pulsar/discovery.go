@@ -122,6 +122,8 @@ func (s *Source) newPartition(tp graphmill.TopicPartition) *partition {
 		tp:   tp,
 		wake: make(chan struct{}, 1),
 		at:   graphmill.Position{TopicPartition: tp, Offset: -1},
+
+		chunks: s.cfg.assembly(tp, &s.inChunks),
 	}
 	for _, k := range s.cfg.Known {
 		if k.TopicPartition == tp {

@@ -29,13 +29,18 @@ func obstacle(tp graphmill.TopicPartition, m pulsar.Message) *graphmill.Fault {
 	if locked == nil {
 		return nil
 	}
-	at := fmt.Sprintf("%d:%d of %s", m.ID().LedgerID(), m.ID().EntryID(), tp)
 	if why, is := locked.Keys[unreadableKey]; is {
-		return ends(codeUnreadable, fmt.Sprintf("entry %s cannot be read: %s", at, why.KeyValue),
-			"look at the producer; to go on behind the entry, move the position with stream offsets --set", nil)
+		return unreadableAt(tp, m.ID(), string(why.KeyValue))
 	}
+	at := fmt.Sprintf("%s of %s", placeOf(m.ID()), tp)
 	return ends(codeEncrypted, "message "+at+" is encrypted by its producer, and Graphmill has no keys",
 		"read a topic that is not encrypted, or move the position behind the message with stream offsets --set", nil)
+}
+
+// unreadableAt is the fault of an entry that cannot be read.
+func unreadableAt(tp graphmill.TopicPartition, id pulsar.MessageID, why string) *graphmill.Fault {
+	return ends(codeUnreadable, fmt.Sprintf("entry %s of %s cannot be read: %s", placeOf(id), tp, why),
+		"look at the producer; to go on behind the entry, move the position with stream offsets --set", nil)
 }
 
 // discarded ends the source where the client has thrown away what it cannot read. It

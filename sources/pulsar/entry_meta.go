@@ -14,6 +14,7 @@ const (
 	metaSequence     = 2
 	metaPublished    = 3
 	metaProperties   = 4
+	metaOrigin       = 5
 	metaKey          = 6
 	metaCompression  = 8
 	metaUncompressed = 9
@@ -40,7 +41,9 @@ type entryMeta struct {
 	messages     int32
 	compression  uint64
 	uncompressed uint32
+	total        int32 // bytes of a message in chunks, as they are sent
 	uuid         string
+	origin       []byte // the name of a cluster
 	chunks       int32
 	chunk        int32
 	properties   bool
@@ -103,6 +106,8 @@ func (m *entryMeta) number(field protowire.Number, v uint64) {
 		m.keyIsBase64 = v != 0
 	case metaChunks:
 		m.chunks = int32(v)
+	case metaTotal:
+		m.total = int32(v)
 	case metaChunk:
 		m.chunk = int32(v)
 	}
@@ -112,6 +117,8 @@ func (m *entryMeta) text(field protowire.Number, v []byte) {
 	switch field {
 	case metaProperties:
 		m.properties = true
+	case metaOrigin:
+		m.origin = v
 	case metaKey:
 		m.key = v
 	case metaOrderingKey:

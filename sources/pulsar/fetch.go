@@ -82,7 +82,7 @@ func (s *Source) sort(batch []pulsar.ConsumerMessage) {
 		if len(c.p.fresh) == 0 {
 			touched = append(touched, c.p)
 		}
-		c.p.add(incoming{c.p.tp, m.Message, rest}, gap)
+		c.p.add(incoming{tp: c.p.tp, msg: m.Message, rest: rest}, gap)
 	}
 	for _, p := range touched {
 		p.convert()

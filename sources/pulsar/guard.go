@@ -1,11 +1,11 @@
 package pulsar
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"strconv"
 )
 
 // The client believes what producers write about their messages, and panics where it
@@ -20,6 +20,7 @@ import (
 // that was sent alone, which the client would throw away, too, is made a batch of one.
 // Compressed entries are unpacked here, since they can be looked at only then, and
 // not again by the client (docs/decisions/0024-entries-are-looked-at-before-the-client-does.md).
+// Of each chunk of a message a message is made.
 
 // saysReceived is what the client says of each command.
 const saysReceived = "Received command: %s -- payload: %v"
@@ -32,8 +33,7 @@ const (
 	// default, may be when it is unpacked, in bytes.
 	mostUnpacked = 128 << 20
 
-	// mostChunks is of one message; the client makes room for as many as the first
-	// chunk tells.
+	// mostChunks is of one message.
 	mostChunks = 1 << 16
 )
 
@@ -142,10 +142,14 @@ func (e *openedEntry) secure() error {
 		m.key, m.keyIsBase64 = key, false
 		e.add(func(b []byte) []byte { return appendNumber(appendText(b, metaKey, string(key)), metaKeyIsBase64, 0) })
 	}
-	if m.chunks > 1 {
-		return e.secureChunk()
-	}
-	if m.compression != compressionNone && m.uncompressed > 0 {
+	switch {
+	case bytes.HasPrefix(m.origin, []byte(chunkMark)):
+		return errors.New("it is from a cluster of a name that is not free")
+	case m.chunks > 1:
+		if err := e.secureChunk(); err != nil {
+			return err
+		}
+	case m.compression != compressionNone && m.uncompressed > 0:
 		plain, err := unpack(m.compression, e.payload, int(m.uncompressed))
 		if err != nil {
 			return err
@@ -171,9 +175,7 @@ func (e *openedEntry) secure() error {
 	return nil
 }
 
-// secureChunk keeps chunks apart that do not agree on how many there are: the client
-// makes room for those that the first one tells, by the name that they have in common.
-// The room itself grows with what comes.
+// secureChunk makes a message of a chunk (see assembly).
 func (e *openedEntry) secureChunk() error {
 	m := &e.meta
 	switch {
@@ -183,11 +185,13 @@ func (e *openedEntry) secureChunk() error {
 		return fmt.Errorf("it is a chunk of a message that has %d, and %d are the most", m.chunks, mostChunks)
 	case m.chunk < 0 || m.chunk >= m.chunks:
 		return fmt.Errorf("it is chunk %d of a message that has %d", m.chunk, m.chunks)
-	case m.uncompressed > mostUnpacked:
-		return fmt.Errorf("it is a chunk of a message of %d bytes, and %d are the most", m.uncompressed, mostUnpacked)
+	case max(int64(m.uncompressed), int64(m.total)) > mostUnpacked:
+		return fmt.Errorf("it is a chunk of a message of %d bytes, and %d are the most", max(int64(m.uncompressed), int64(m.total)), mostUnpacked)
 	}
+	c := chunk{number: m.chunk, of: m.chunks, compression: m.compression, uncompressed: m.uncompressed, uuid: m.uuid}
 	e.add(func(b []byte) []byte {
-		return appendNumber(appendText(b, metaUUID, m.uuid+"/"+strconv.Itoa(int(m.chunks))), metaTotal, 0)
+		b = appendNumber(appendText(b, metaOrigin, c.String()), metaChunks, 1)
+		return appendNumber(appendNumber(b, metaCompression, compressionNone), metaUncompressed, 0)
 	})
 	return nil
 }

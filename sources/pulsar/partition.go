@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/apache/pulsar-client-go/pulsar"
-
 	"github.com/graphmill/graphmill"
 )
 
@@ -49,24 +47,22 @@ type partition struct {
 	out      []entry             // handed out and not acknowledged, oldest first
 	renewed  bool                // the partition has been away since something was handed out
 	broken   *graphmill.Fault    // what comes behind the messages cannot be read
-	gaps     int                 // at which nothing was to come, in a row
+	chunks   assembly
+	held     time.Time // of the next entry; see there
+	gaps     int       // at which nothing was to come, in a row
 }
 
 // entry is an entry that has come out of the client.
 type entry struct {
 	ledger, entry int64
-	messages      int              // of it that are to be handed out
-	whole         bool             // all of them are there
-	chunked       pulsar.MessageID // where it is one of several that hold one big message; else nil
-	held          time.Time        // entries are missing before it, and it waits until then; else zero
+	messages      int       // of it that are to be handed out
+	whole         bool      // all of them are there
+	others        []place   // that are acknowledged with it: it is the last chunk of a message, and these hold others
+	held          time.Time // entries are missing before it, and it waits until then; else zero
 }
 
 // waits tells whether it is to be seen yet that the entries before it do not come.
 func (e *entry) waits() bool { return !e.held.IsZero() && time.Now().Before(e.held) }
-
-// isChunked tells whether a message came in several entries; it has the id of the last.
-// Its size of a batch is the client's mark of it.
-func isChunked(id pulsar.MessageID) bool { return id.BatchSize() == 0 }
 
 // before tells whether the entry lies before a position as a whole.
 func (e *entry) before(id graphmill.MessageID) bool {
@@ -280,12 +276,8 @@ func (p *partition) revoke() {
 		p.gaps = 0
 	}
 	p.messages, p.entries, p.broken = nil, nil, nil
-	for i := range p.out {
-		if p.out[i].chunked != nil { // only the consumer that has put it together can acknowledge it
-			p.out = p.out[:i:i]
-			break
-		}
-	}
+	p.chunks.clear()
+	p.held = time.Time{}
 	// What another one has done of an entry is not known.
 	p.at.MessageID.Index, p.half, p.renewed = 0, graphmill.MessageID{}, true
 	s.mu.Unlock()
@@ -322,20 +314,27 @@ func (p *partition) position() graphmill.MessageID {
 // add takes a message of the partition that has come out of the client, each in its
 // turn. It has to be converted before the lock, which is held, is let go.
 func (p *partition) add(in incoming, gap bool) {
+	if gap && p.gaps < usualGaps {
+		p.held = time.Now().Add(standingTimeout)
+		time.AfterFunc(standingTimeout, p.s.more)
+	}
+	if c, is := chunkOf(in.msg); is {
+		if in.whole, p.broken = p.chunks.add(in.msg, c); in.whole == nil {
+			return
+		}
+	}
 	id := idOf(in.msg.ID())
 	last := len(p.entries) - 1
 	if last < 0 || p.entries[last].whole || p.entries[last].ledger != id.Ledger || p.entries[last].entry != id.Entry {
 		if last >= 0 {
 			p.entries[last].whole = true
 		}
-		e := entry{ledger: id.Ledger, entry: id.Entry}
-		if isChunked(in.msg.ID()) {
-			e.chunked = in.msg.ID()
+		p.chunks.giveUp(in.msg.PublishTime())
+		e := entry{ledger: id.Ledger, entry: id.Entry, others: p.chunks.takeSpare(), held: p.held}
+		if in.whole != nil {
+			e.others = append(e.others, in.whole.others...)
 		}
-		if gap && p.gaps < usualGaps {
-			e.held = time.Now().Add(standingTimeout)
-			time.AfterFunc(standingTimeout, p.s.more)
-		}
+		p.held = time.Time{}
 		p.entries = append(p.entries, e)
 		last++
 	}

@@ -215,9 +215,9 @@ var reading = []setting.Property[ClientSettings]{
 		func(s *ClientSettings, v setting.Value) { s.subscriptionProps = parseKeyValues(v) }),
 	setting.Applied(setting.Boolean("replicateSubscriptionState", ""), "`true`: the subscription's state is replicated to the other clusters, with geo-replication",
 		func(s *ClientSettings, v setting.Value) { s.replicated = v.On }),
-	setting.Applied(setting.Integer("maxPendingChunkedMessage", 1, 10_000, "10"), "messages in chunks that may be incomplete at one time; 100 by default",
+	setting.Applied(setting.Integer("maxPendingChunkedMessage", 1, 10_000, "10"), "messages in chunks that may be incomplete in one partition at one time: one more ends the stream; by default as many as half a gigabyte holds, of all partitions together",
 		func(s *ClientSettings, v setting.Value) { s.maxChunked = int(v.Number) }),
-	setting.Applied(setting.Integer("expireTimeOfIncompleteChunkedMessageMillis", 1000, 86_400_000, "60000"), "how long the rest of one is waited for, before what has come of it is acknowledged unread; 6 hours by default, since an outage of the database holds up the rest, too",
+	setting.Applied(setting.Integer("expireTimeOfIncompleteChunkedMessageMillis", 1000, 86_400_000, "60000"), "how much later than a message's latest chunk others must have come and have been sent, for what has come of it to be given up: it is logged, and acknowledged unread; 6 hours by default",
 		func(s *ClientSettings, v setting.Value) { s.expireChunked = v.Milliseconds() }),
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/graphmill/graphmill"
@@ -34,6 +35,8 @@ type Reader struct {
 	pumps   sync.WaitGroup
 	entries chan []graphmill.Message // whole ones, each of one partition
 	faults  chan *graphmill.Fault    // by which it ends
+
+	inChunks atomic.Int64 // bytes of messages that are not whole
 }
 
 // NewReader makes a Reader over all partitions of cfg's topics. It begins where
@@ -148,7 +151,7 @@ func (r *Reader) begin(ctx context.Context) error {
 			return err
 		}
 		for i, tp := range s.partitions {
-			p := &pump{r: r, tp: tp, next: starts[i], queue: max(1, readerQueue/len(s.partitions))}
+			p := &pump{r: r, tp: tp, next: starts[i], queue: max(1, readerQueue/len(s.partitions)), chunks: r.cfg.assembly(tp, &r.inChunks)}
 			r.pumps.Go(p.run)
 		}
 		return nil
@@ -172,6 +175,8 @@ type pump struct {
 	tp    graphmill.TopicPartition
 	queue int
 	next  graphmill.MessageID // the next to be handed over; the zero value: the first there is
+
+	chunks assembly // over all readers: what is whole may have begun before next
 
 	// entry is what has come of the entry in hand, at its next message.
 	entry []incoming
@@ -223,10 +228,20 @@ func (p *pump) read() error {
 		if id != p.at && !fresh {
 			return errHole
 		}
-		rest := max(0, m.ID().BatchSize()-1-id.Index)
-		p.entry = append(p.entry, incoming{p.tp, m, rest})
+		got := incoming{tp: p.tp, msg: m, rest: max(0, m.ID().BatchSize()-1-id.Index)}
+		if c, is := chunkOf(m); is {
+			var f *graphmill.Fault
+			if got.whole, f = p.chunks.add(m, c); f != nil {
+				return p.fail(f)
+			}
+			if got.whole == nil {
+				p.at = behind(id)
+				continue
+			}
+		}
+		p.entry = append(p.entry, got)
 		p.at = id
-		if rest > 0 {
+		if got.rest > 0 {
 			p.at.Index++
 			continue
 		}

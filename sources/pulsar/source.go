@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
@@ -20,14 +21,6 @@ const (
 	// of one alone.
 	noDiscovery = time.Duration(math.MaxInt64)
 
-	// chunkPatience is how long a big message, sent in chunks, may take from the first
-	// chunk to the last. Then the client acknowledges what has come of it, unasked: the
-	// producer is taken for dead. But the last chunk may also wait at the broker, behind
-	// a full queue, for as long as the database is away, so it is hours. For as long,
-	// each message in chunks, whole or not, holds a goroutine of the client: some 3 KB for
-	// more than 5 MB.
-	chunkPatience = 6 * time.Hour
-
 	pipeLength     = 32 // messages that have come out of the client's consumers, on top of what they ask for
 	subscribeNames = 4  // bytes of the random part of the consumer's name
 )
@@ -35,7 +28,8 @@ const (
 // Reason codes of faults that only a Source has.
 const (
 	codeEncrypted  = "message_encrypted" // set-up: nobody here can read it
-	codeUnreadable = "entry_unreadable"  // set-up: an entry that can never be read, and is left out from now on
+	codeUnreadable = "entry_unreadable"  // set-up: an entry that can never be read
+	codeChunks     = "chunks_incomplete" // set-up: more messages in chunks are not whole than can be kept
 	codeClosed     = "closed"            // set-up: the source has been closed
 )
 
@@ -63,6 +57,8 @@ type Source struct {
 	telling sync.Mutex // one call of the Observer at a time
 
 	scratch []pulsar.ConsumerMessage // Fetch's
+
+	inChunks atomic.Int64 // bytes of messages that are not whole; see assembly
 
 	mu         sync.Mutex
 	begun      bool // Open has been called
