@@ -1,11 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -119,13 +121,20 @@ func (s *Server) ModuleVersions(ctx context.Context, name string) ([]graphmill.M
 	return []graphmill.Module{pl.module}, nil
 }
 
-// noSuchModule names what there is.
+// shippedModules are those of the folder plugins of the release.
+var shippedModules = []string{"cypher", "jsonlines", "movies"}
+
+// noSuchModule names what there is, and says where a module comes from.
 func (s *Server) noSuchModule(ctx context.Context, name string) error {
 	e := graphmill.NotFound("module_not_found", "there is no module %q", name)
+	if slices.Contains(shippedModules, name) {
+		e.Next = fmt.Sprintf("it is one of the ready modules, and %s is not there: make build plugins puts them beside the program, --plugins-dir names another folder; then start the server anew",
+			filepath.Join(cmp.Or(s.cfg.PluginsDir, "plugins"), name+".wasm"))
+		return e
+	}
+	e.Next = "push it: graphmill module push " + name + " FILE"
 	if modules, err := s.Modules(ctx); err == nil && len(modules) > 0 {
-		e.Next = "there are: " + firstOf(modules, ", ", func(m graphmill.Module) string { return m.Name })
-	} else {
-		e.Next = "push one: graphmill module push NAME FILE"
+		e.Next += "; there are: " + firstOf(modules, ", ", func(m graphmill.Module) string { return m.Name })
 	}
 	return e
 }

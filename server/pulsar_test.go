@@ -146,6 +146,7 @@ func TestDroppingAPulsarStream(t *testing.T) {
 	info := w.create(s, nil)
 	w.start(s)
 	require.Contains(t, info.Kept(), `the subscription "s" stays with Pulsar`)
+	require.Contains(t, info.Kept(), "To end it now: pulsar-admin topics unsubscribe -s s persistent://public/default/topic. ")
 	require.NoError(t, s.DeleteStream(ctx, "s", server.DeleteRequest{}))
 	w.send("topic", "a")
 	w.awaitBacklog(1)
@@ -161,7 +162,9 @@ func TestDroppingAPulsarStream(t *testing.T) {
 	}), Check: true})
 	require.NoError(t, err)
 	requireCode(t, second(s.StartStream(ctx, "twin", server.StartRequest{})), "group_shared")
-	requireCode(t, s.DeleteStream(ctx, "s", server.DeleteRequest{Unsubscribe: true}), "subscription_shared")
+	shared := requireCode(t, s.DeleteStream(ctx, "s", server.DeleteRequest{Unsubscribe: true}), "subscription_shared")
+	require.Contains(t, shared.Next, "to keep the subscription for it: graphmill stream drop s; ")
+	require.Contains(t, shared.Next, "first graphmill stream drop twin, then graphmill stream drop s --unsubscribe")
 	require.NoError(t, s.DeleteStream(ctx, "twin", server.DeleteRequest{}))
 
 	require.NoError(t, s.DeleteStream(ctx, "s", server.DeleteRequest{Unsubscribe: true}))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/graphmill/graphmill"
@@ -110,14 +111,25 @@ func errorText(err error) string {
 // canUnsubscribe refuses to end a subscription that another stream here uses, too:
 // it would lose its position.
 func (s *Server) canUnsubscribe(st *stream) error {
-	var refused error
+	spec := st.record().Spec
+	var refused *graphmill.Error
+	var others []string
 	s.each(func(other *stream) {
-		if what, are := s.twins(st.record().Spec, other.record().Spec); are && refused == nil {
+		what, are := s.twins(spec, other.record().Spec)
+		if are && refused == nil {
 			refused = &graphmill.Error{Kind: graphmill.KindConflict, Code: "subscription_shared",
-				Text: fmt.Sprintf("stream %q reads %s by the same subscription, which it would lose", other.name(), what),
-				Next: "drop this stream without --unsubscribe"}
+				Text: fmt.Sprintf("stream %q reads %s by the same subscription %q, which it would lose", other.name(), what, spec.Subscription)}
+		}
+		if are {
+			others = append(others, "graphmill stream drop "+other.name())
 		}
 	})
+	if refused == nil {
+		return nil
+	}
+	slices.Sort(others)
+	refused.Next = fmt.Sprintf("to keep the subscription for it: graphmill stream drop %s; to end it with all who use it, first %s, then graphmill stream drop %s --unsubscribe",
+		spec.Name, strings.Join(others, ", "), spec.Name)
 	return refused
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/graphmill/graphmill"
@@ -123,7 +124,26 @@ func (i StreamInfo) Kept() string {
 	if i.Spec.Source != graphmill.SourceNamePulsar {
 		return ""
 	}
-	return fmt.Sprintf("the subscription %q stays with Pulsar, which keeps messages for it from now on; a stream that is created with it goes on there; to end it: graphmill stream drop --unsubscribe, of such a stream, or pulsar-admin topics unsubscribe", i.Spec.Subscription)
+	topic, rest := "TOPIC, for each topic of "+i.Spec.TopicsPattern, ""
+	if n := len(i.Spec.Topics); n > 0 {
+		topic = graphmill.PulsarTopic(i.Spec.Topics[0])
+		if n > 1 {
+			rest = fmt.Sprintf(", and the same for %s", count(n-1, "more topic"))
+		}
+	}
+	return fmt.Sprintf("the subscription %q stays with Pulsar, which keeps all messages for it from now on. A stream that is created with it goes on there. To end it now: pulsar-admin topics unsubscribe -s %s %s%s. (graphmill stream drop %s --unsubscribe ends both at once.)",
+		i.Spec.Subscription, shellWord(i.Spec.Subscription), topic, rest, i.Spec.Name)
+}
+
+// shellWord quotes a word for a command that is told to people.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return strings.ContainsRune("-_./:=", r) || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return s
 }
 
 // Changed tells what became of a stream when all were started or stopped.

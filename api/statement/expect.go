@@ -167,6 +167,8 @@ func (e expectation) advice(before []lexer.Token, t lexer.Token, inMap bool) str
 		return "the order is BATCH_LIMIT, TIMEOUT"
 	case e.end && lateLimit(before, t):
 		return "the order is BATCH_LIMIT, TIMEOUT, FROM"
+	case strings.EqualFold(t.Value, "UNSUBSCRIBE") && len(before) > 2 && strings.EqualFold(before[0].Value, "DROP"):
+		return "the statement keeps the subscription; a command ends both: graphmill stream drop NAME --unsubscribe"
 	case last == "BOOTSTRAP_SERVERS":
 		return "an address is a string: put it into quotes, as in 'localhost:9092'"
 	case last == "SERVICE_URL":

@@ -340,6 +340,7 @@ func TestSyntaxErrors(t *testing.T) {
 		create + "BATCH_SIZE 0b11":                                      `1:57 "0b11" is no number`,
 		create + "BOOTSTRAP_SERVERS ''kafka:9092''":                     `1:66 found "kafka", expected an option, ',' or the end | the quotes are doubled`,
 		"CREATE PULSAR STREAM s TOPICS persistent://a/b TRANSFORM m.f":  `1:41 found ":", expected an option, ',' or the end | the whole name of a topic is a string: put it into quotes`,
+		"DROP STREAM s UNSUBSCRIBE":                                     `1:15 found "UNSUBSCRIBE", expected the end | the statement keeps the subscription; a command ends both: graphmill stream drop NAME --unsubscribe`,
 		"CREATE PULSAR STREAM s TOPICS t TRANSFORM m.f SERVICE_URL pulsar://localhost:6650": `1:59 found "pulsar", expected a string or a parameter | an address is a string: put it into quotes, as in 'pulsar://localhost:6650'`,
 		create + "CONFIGS {key: 'v'}":                                         "1:55 found a word, expected a string or '}' | the keys of a map are strings: put it into quotes",
 		create + "CREDENTIALS {'sasl.password': s3cret}":                      "1:76 found a word, expected a string or a parameter",

@@ -85,8 +85,13 @@ func (a *app) streamDropCommand(c *client) *cobra.Command {
 		Short:   "Stop a stream and forget its definition",
 		Long: `Stops the stream and forgets its definition. The graph stays as it is, and so does
 the consumer group, or the subscription: a stream created anew with the same one
-goes on there. Pulsar keeps messages for a subscription as long as there is one;
---unsubscribe ends it.`,
+goes on there.
+
+Pulsar keeps messages for a subscription as long as there is one. --unsubscribe ends
+it with the stream, unless another stream reads by it or a consumer is connected to
+it. One that was kept is ended by: pulsar-admin topics unsubscribe -s NAME TOPIC`,
+		Example: `  graphmill stream drop ratings
+  graphmill stream drop clicks --unsubscribe      # of Pulsar: its subscription, too`,
 		Args: takes("NAME"),
 	}
 	unsubscribe := cmd.Flags().Bool("unsubscribe", false, "end the subscription of a Pulsar stream, too: its position is lost, and no more messages are kept for it")

@@ -75,11 +75,12 @@ func answerOf(err error) (*answer, bool) {
 func (l *links) fault(doing string, err error) *graphmill.Fault {
 	var f *graphmill.Fault
 	var issuer *issuerError
+	var no *noLogin
 	switch {
 	case errors.As(err, &f):
 		return f
-	case errors.Is(err, errNoLogin):
-		return l.refused(err)
+	case errors.As(err, &no):
+		return l.refused(no.words)
 	case errors.As(err, &issuer):
 		return issuer.fault()
 	}
@@ -94,9 +95,9 @@ func (l *links) answer(doing string, a *answer) *graphmill.Fault {
 	lower := strings.ToLower(a.Message)
 	switch a.Code {
 	case "AuthenticationError":
-		err := fmt.Errorf("%w: %s", errNoLogin, l.security.conceal(a.Message))
-		l.refuse(err)
-		return l.refused(err)
+		no := &noLogin{errors.New(l.security.conceal(a.Message))}
+		l.refuse(no)
+		return l.refused(no.words)
 	case "AuthorizationError":
 		return ends(codeForbidden, fmt.Sprintf("%s: the broker does not allow it to %s", doing, l.security.principal()),
 			"allow the role to consume (pulsar-admin namespaces grant-permission TENANT/NAMESPACE --role ROLE --actions consume, or topics grant-permission TOPIC); of a subscription whose mode is Prefix the name begins with the role", a)
@@ -170,11 +171,12 @@ func (l *links) unreachable(doing string, err error) *graphmill.Fault {
 	var u *unusable
 	var a *answer
 	var issuer *issuerError
+	var no *noLogin
 	switch {
 	case errors.As(err, &u), errors.As(failed, &u):
 		return l.unusable(u)
-	case errors.Is(failed, errNoLogin):
-		return l.refused(failed)
+	case errors.As(failed, &no):
+		return l.refused(no.words)
 	case errors.As(failed, &issuer):
 		return issuer.fault()
 	case errors.As(failed, &a):

@@ -211,15 +211,18 @@ func (p *pace) take() (left int, ok bool) {
 	return left, true
 }
 
-// errNoLogin is the refusal of a login, in the words of the broker.
-var errNoLogin = errors.New("the broker refuses the login")
+// noLogin is the refusal of a login.
+type noLogin struct{ words error } // the broker's
+
+func (e *noLogin) Error() string { return "the broker refuses the login: " + e.words.Error() }
+func (e *noLogin) Unwrap() error { return e.words }
 
 // answered makes an error of what a broker has answered to a client that wanted to
 // connect. The library has dropped the broker's code, so its words must do.
 func (l *links) answered(message string) error {
 	lower := strings.ToLower(message)
 	if strings.Contains(lower, "authenticat") || strings.Contains(lower, "unauthorized") {
-		err := fmt.Errorf("%w: %s", errNoLogin, l.security.conceal(message))
+		err := &noLogin{errors.New(l.security.conceal(message))}
 		l.refuse(err)
 		return err
 	}

@@ -72,8 +72,8 @@ var loginNext = map[method]string{
 	methodOAuth2: "check audience and scope, and that the broker trusts the issuer of tokens",
 }
 
-// refused makes the fault of a login that the broker refuses.
-func (l *links) refused(err error) *graphmill.Fault {
+// refused makes the fault of a login that the broker refuses, in the broker's words.
+func (l *links) refused(words error) *graphmill.Fault {
 	s := l.security
 	text := "the broker refuses the login of " + s.principal()
 	if s.method == methodNone || s.method == "" {
@@ -83,7 +83,7 @@ func (l *links) refused(err error) *graphmill.Fault {
 	if s.method == "" {
 		next = loginNext[methodNone]
 	}
-	return ends(codeAuth, text, next, err)
+	return ends(codeAuth, text, next, words)
 }
 
 // fault is that of a token that cannot be had.

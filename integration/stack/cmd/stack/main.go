@@ -97,6 +97,10 @@ func dispatch(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("%w: there is no command %q", errUsage, command)
 	}
 	names, err := parseMixed(flags, args)
+	if errors.Is(err, flag.ErrHelp) {
+		_, err := io.WriteString(out, usage)
+		return err
+	}
 	if err != nil {
 		return fmt.Errorf("%w: %v", errUsage, err)
 	}

@@ -27,6 +27,8 @@ func TestStatusAndUsage(t *testing.T) {
 		"flag of another command": {[]string{"up", "kafka", "--kill"}, statusUsage, "", "-kill"},
 		"flag of another server":  {[]string{"up", "kafka", "neo4j", "--token"}, statusUsage, "", "are for pulsar"},
 		"help":                    {[]string{"help"}, statusDone, "stack up kafka|pulsar|neo4j", ""},
+		"the flag of help":        {[]string{"--help"}, statusDone, "stack up kafka|pulsar|neo4j", ""},
+		"help on a command":       {[]string{"up", "kafka", "--help"}, statusDone, "stack up kafka|pulsar|neo4j", ""},
 		"down where nothing is":   {[]string{"down", "--dir", filepath.Join(t.TempDir(), "none")}, statusDone, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
