@@ -34,9 +34,9 @@ func TestTheRoomForChunksIsOne(t *testing.T) {
 		taken   int64 // by others
 		most    int   // of them
 	}{
-		"large ones":          {megabyte, "u", 0, mostInChunks>>20 + 1},
+		"large ones":          {megabyte, "u", mostInChunks - 20<<20, 21},
 		"many small ones":     {nil, "u", mostInChunks - 1000*chunkWeight, 1001},
-		"names of a megabyte": {nil, string(megabyte), 0, mostInChunks>>20 + 1},
+		"names of a megabyte": {nil, string(megabyte), mostInChunks - 20<<20, 21},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var room atomic.Int64

@@ -3,6 +3,7 @@ package pulsar_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -104,4 +105,42 @@ func TestOpenOfAnExclusiveSubscription(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestRecoveryIsToldOnce has a look for topics fail and succeed while a partition is
+// trying for another connection, which fails after that.
+func TestRecoveryIsToldOnce(t *testing.T) {
+	t.Parallel()
+	s := startFake(t, pulsarserver.Options{NoAutoCreate: true})
+	b := brokerOf(t, s)
+	cfg, _ := b.fromBeginning(1)
+	cfg.DiscoveryInterval = 20 * time.Millisecond
+	src, o := b.open(cfg)
+	trying, refuse := make(chan struct{}), make(chan struct{})
+	var looks, subscribes atomic.Int32
+	var away atomic.Bool
+	s.SetHooks(pulsarserver.Hooks{OnCommand: func(c pulsarserver.Command) pulsarserver.Reply {
+		switch {
+		case c.Type == "SUBSCRIBE" && subscribes.Add(1) == 1:
+			close(trying)
+			<-refuse
+			return pulsarserver.Fail("ServiceNotReady", "it is beginning")
+		case c.Type == "PARTITIONED_METADATA" && away.Load():
+			return pulsarserver.Fail("ServiceNotReady", "it is beginning")
+		case c.Type == "PARTITIONED_METADATA":
+			looks.Add(1)
+		}
+		return pulsarserver.Reply{}
+	}})
+	pulsar.Cut(src)
+	<-trying
+	away.Store(true)
+	require.Eventually(t, func() bool { return o.Code() == "broker_error" }, sourcetest.Patience, time.Millisecond)
+	away.Store(false)
+	before := looks.Load()
+	require.Eventually(t, func() bool { return looks.Load() >= before+3 }, sourcetest.Patience, time.Millisecond)
+	close(refuse)
+	require.Eventually(t, func() bool { return o.Code() == "" && len(o.Owned()) == 1 && subscribes.Load() > 1 }, sourcetest.Patience, time.Millisecond)
+	_, recovered := o.Told()
+	require.Equal(t, 1, recovered)
 }

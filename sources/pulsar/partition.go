@@ -38,6 +38,7 @@ type partition struct {
 	settled  bool // the subscription exists
 	told     bool // whose the partition is was known once, or did not become known in time
 	current  *consumer
+	attached bool                // current is subscribed
 	owned    bool                // between Assigned and Revoked
 	at       graphmill.Position  // all before it is acknowledged, as far as is known here
 	half     graphmill.MessageID // messages before it are done, of its own entry
@@ -50,33 +51,6 @@ type partition struct {
 	chunks   assembly
 	held     time.Time // of the next entry; see there
 	gaps     int       // at which nothing was to come, in a row
-}
-
-// entry is an entry that has come out of the client.
-type entry struct {
-	ledger, entry int64
-	messages      int       // of it that are to be handed out
-	whole         bool      // all of them are there
-	others        []place   // that are acknowledged with it: it is the last chunk of a message, and these hold others
-	held          time.Time // entries are missing before it, and it waits until then; else zero
-}
-
-// waits tells whether it is to be seen yet that the entries before it do not come.
-func (e *entry) waits() bool { return !e.held.IsZero() && time.Now().Before(e.held) }
-
-// before tells whether the entry lies before a position as a whole.
-func (e *entry) before(id graphmill.MessageID) bool {
-	return e.ledger < id.Ledger || e.ledger == id.Ledger && e.entry < id.Entry
-}
-
-// follows tells whether the entry lies behind another one.
-func (e *entry) follows(other *entry) bool {
-	return e.ledger > other.ledger || e.ledger == other.ledger && e.entry > other.entry
-}
-
-// next is the position behind the entry.
-func (e *entry) next(tp graphmill.TopicPartition) graphmill.Position {
-	return graphmill.Position{TopicPartition: tp, Offset: -1, MessageID: graphmill.MessageID{Ledger: e.ledger, Entry: e.entry + 1}}
 }
 
 func (p *partition) kick() {
@@ -157,7 +131,7 @@ func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
 	c.begin()
 	s.introduce(cl, c)
 	s.mu.Lock()
-	p.settled = true
+	p.settled, p.attached = true, true
 	s.mu.Unlock()
 	return c, nil
 }
@@ -293,6 +267,7 @@ func (p *partition) letGo(c *consumer) {
 	if p.current == c {
 		p.current = nil
 	}
+	p.attached = false
 	p.s.mu.Unlock()
 	p.revoke()
 }

@@ -24,12 +24,9 @@ func (s *Source) troubledBy(what string, f *graphmill.Fault) {
 // recoveredFrom notes that nothing stands in the way of it any more.
 func (s *Source) recoveredFrom(what string) {
 	s.mu.Lock()
-	_, was := s.troubles[what]
 	delete(s.troubles, what)
 	s.mu.Unlock()
-	if was {
-		s.stir()
-	}
+	s.stir()
 }
 
 func (s *Source) stir() {
@@ -50,6 +47,10 @@ func (s *Source) report() {
 		}
 		f := s.worst()
 		switch {
+		case f == nil && told != nil && !s.subscribedToAll():
+			// A partition that has lost its connection, and is trying for another one, has
+			// not met what stands in its way.
+			continue
 		case f == nil && told != nil:
 			s.tell(s.obs.Recovered)
 		case f != nil && (told == nil || told.Code != f.Code || told.Text != f.Text):
@@ -57,6 +58,18 @@ func (s *Source) report() {
 		}
 		told = f
 	}
+}
+
+// subscribedToAll tells whether each partition has a consumer.
+func (s *Source) subscribedToAll() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.partitions {
+		if !p.attached {
+			return false
+		}
+	}
+	return true
 }
 
 // worst is the trouble to tell: a broker that is away before all that may come of
