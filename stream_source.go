@@ -34,6 +34,17 @@ func validateTopics(topics []string, valid func(i int, topic string) error, name
 	return nil
 }
 
+// ValidateTopic checks the name of a topic by the rules of a source,
+// SourceNameKafka or SourceNamePulsar. The error is of KindInvalid, and names the
+// field topics.
+func ValidateTopic(source, topic string) error {
+	valid := validateKafkaTopic
+	if source == SourceNamePulsar {
+		valid = validatePulsarTopic
+	}
+	return validateTopics([]string{topic}, valid, func(t string) string { return t })
+}
+
 // isPrintable tells whether a name is UTF-8 without control characters, such as NUL,
 // which brokers take, and tools then cannot type.
 func isPrintable(name string) bool {

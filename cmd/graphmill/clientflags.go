@@ -8,6 +8,7 @@ import (
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/server/secret"
 	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/sources/pulsar"
 )
 
 // clientFlags give CONFIGS and CREDENTIALS of a broker's client.
@@ -72,14 +73,23 @@ func readEntries(flag string, pairs []string) (map[string]string, error) {
 	return entries, nil
 }
 
-// settings reads the flags for a client on this machine, which may name any file
-// of it, and variables GRAPHMILL_SECRET_NAME.
+// settings reads the flags for a client of Kafka on this machine, which may name any
+// file of it, and variables GRAPHMILL_SECRET_NAME.
 func (f *clientFlags) settings(a *app) (kafka.ClientSettings, []string, error) {
 	configs, credentials, err := f.read()
 	if err != nil {
 		return kafka.ClientSettings{}, nil, err
 	}
 	return kafka.ParseConfigs(configs, credentials, localVault{a})
+}
+
+// pulsarSettings is settings for a client of Pulsar.
+func (f *clientFlags) pulsarSettings(a *app) (pulsar.ClientSettings, []string, error) {
+	configs, credentials, err := f.read()
+	if err != nil {
+		return pulsar.ClientSettings{}, nil, err
+	}
+	return pulsar.ParseConfigs(configs, credentials, localVault{a})
 }
 
 // localVault are the secrets and files of who runs the program.

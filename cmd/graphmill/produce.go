@@ -13,90 +13,77 @@ import (
 	"golang.org/x/term"
 
 	"github.com/graphmill/graphmill"
-	"github.com/graphmill/graphmill/sources/kafka"
+	"github.com/graphmill/graphmill/api"
 )
 
-const (
-	defaultBroker = "127.0.0.1:9092"
-	brokersVar    = varPrefix + "KAFKA_BOOTSTRAP_SERVERS"
-
-	brokerDefault = -1 // partitions of a new topic: the broker decides
-)
+const brokerDefault = -1 // partitions of a new topic: the broker decides
 
 func (a *app) produceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "produce TOPIC",
-		Short: "Send lines of standard input to a topic",
+		Short: "Send lines of standard input to a topic of Kafka or Pulsar",
 		Long: `Sends each line of standard input as one message, and answers once the broker has
 all of them. With --key-separator what stands before the separator is the key;
-messages of one key stay in order. The topic is created if it is absent.`,
+messages of one key stay in order. With --json each line is an object with payload,
+key and headers, as graphmill run takes them; headers are the properties of Pulsar.
+
+An absent topic is created; of Pulsar by the broker, where it is set up so.`,
 		Example: `  echo '{"userId": 7}' | graphmill produce clicks
-  printf '7:first\n7:second\n' | graphmill produce events --key-separator :`,
+  printf '7:first\n7:second\n' | graphmill produce events --key-separator :
+  echo '{"payload": "first", "key": "7", "headers": [["kind", "a"]]}' \
+      | graphmill produce events --json
+
+  # to Pulsar, with a token
+  echo '{"userId": 7}' | graphmill produce clicks --source pulsar \
+      --pulsar-service-url pulsar://127.0.0.1:6650 --credential token=@token.txt`,
 		Args: takes("TOPIC"),
 	}
-	servers := cmd.Flags().StringSlice("kafka-bootstrap-servers", []string{defaultBroker}, "brokers, as host:port (or "+brokersVar+")")
-	separator := cmd.Flags().String("key-separator", "", "what parts key and payload")
-	var client clientFlags
-	client.add(cmd.Flags())
-	partitions := cmd.Flags().Int32("partitions", brokerDefault, "partitions of the topic, if it has to be created (default the broker's)")
+	p := &produceFlags{app: a}
+	cmd.Flags().StringVar(&p.source, "source", graphmill.SourceNameKafka, "where the topic is: kafka, which Redpanda is too, or pulsar")
+	cmd.Flags().StringSliceVar(&p.brokers, "kafka-bootstrap-servers", []string{defaultBroker}, "Kafka: brokers, as host:port (or "+brokersVar+")")
+	cmd.Flags().StringVar(&p.serviceURL, "pulsar-service-url", defaultPulsar, "Pulsar: its address, as pulsar://host:port (or "+pulsarVar+")")
+	cmd.Flags().StringVar(&p.separator, "key-separator", "", "what parts key and payload")
+	cmd.Flags().BoolVar(&p.json, "json", false, "each line is an object with payload, key and headers")
+	p.client.add(cmd.Flags())
+	cmd.Flags().Int32Var(&p.partitions, "partitions", brokerDefault, "Kafka: partitions of the topic, if it has to be created (default the broker's)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if args[0] == "" {
-			return wrongUsage("TOPIC is empty")
-		}
-		if *partitions < 1 && cmd.Flags().Changed("partitions") {
-			return wrongUsage("--partitions %d is not at least 1", *partitions)
+		if err := p.check(cmd, args[0]); err != nil {
+			return err
 		}
 		if err := a.loadClientSettings(cmd); err != nil {
 			return err
 		}
-		if len(*servers) == 0 { // a variable may be set, and empty
-			*servers = []string{defaultBroker}
-		}
-		settings, notes, err := client.settings(a)
+		producer, err := p.open(cmd.Context(), args[0])
 		if err != nil {
-			return asFlagOf(err)
-		}
-		for _, n := range notes {
-			fmt.Fprintf(a.err, "warning: %s\n", n)
-		}
-		producer, err := kafka.NewProducer(*servers, settings)
-		if err != nil {
-			return &usageError{text: "--kafka-bootstrap-servers: " + err.Error()}
+			return p.notProduced(err)
 		}
 		defer producer.Close()
-		if err := producer.EnsureTopic(cmd.Context(), args[0], *partitions); err != nil {
-			return notProduced(err)
-		}
 		if f, ok := a.in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			fmt.Fprintln(a.err, "each line is a message; Ctrl-D ends")
 		}
-		sendErr := produceLines(cmd.Context(), producer, args[0], *separator, a.input(cmd.Context()))
+		sendErr := p.lines(cmd.Context(), producer, a.input(cmd.Context()))
 		sent, err := producer.Flush(cmd.Context())
 		fmt.Fprintf(a.out, "%s sent to %s\n", count(sent, "message", "messages"), args[0])
 		if sendErr != nil {
 			err = sendErr
 		}
-		return notProduced(err)
+		return p.notProduced(err)
 	}
 	return cmd
 }
 
-// produceLines sends each line of in. It stops at the first that fails.
-func produceLines(ctx context.Context, producer *kafka.Producer, topic, separator string, in io.Reader) error {
+// lines sends each line of in. It stops at the first that fails.
+func (p *produceFlags) lines(ctx context.Context, to producer, in io.Reader) error {
 	lines := bufio.NewReader(in)
+	read := p.reader()
 	for number := 1; ; {
 		text, err := lines.ReadString('\n')
 		if text = strings.TrimRight(text, "\r\n"); text != "" {
-			key, value, ok := []byte(nil), []byte(text), true
-			if separator != "" {
-				var k, v string
-				k, v, ok = strings.Cut(text, separator)
-				key, value = []byte(k), []byte(v)
+			m, wrong := read(text)
+			if wrong != "" {
+				return graphmill.Invalid("", "message %d %s; it and what follows were not sent", number, wrong)
 			}
-			if !ok {
-				return graphmill.Invalid("", "message %d has no %q to part key and payload; it and what follows were not sent", number, separator)
-			}
-			if err := producer.Send(ctx, topic, key, value, nil); err != nil {
+			if err := to.Send(ctx, m.Key, m.Payload, m.Headers); err != nil {
 				return err
 			}
 			number++
@@ -110,14 +97,27 @@ func produceLines(ctx context.Context, producer *kafka.Producer, topic, separato
 	}
 }
 
-// notProduced adds where the brokers are named to an outage of which no more is
-// known.
-func notProduced(err error) error {
-	var f *graphmill.Fault
-	if !errors.As(err, &f) || f.Code != "broker_unreachable" {
-		return err
+// reader returns what makes a message of a line, or says what is wrong with it.
+func (p *produceFlags) reader() func(text string) (m graphmill.Message, wrong string) {
+	decode := api.MessageDecoder()
+	return func(text string) (m graphmill.Message, wrong string) {
+		switch {
+		case p.json:
+			given, err := decode([]byte(text))
+			if err == nil {
+				m, err = given.Message(0)
+			}
+			if err != nil {
+				return m, fmt.Sprintf(`is no object such as {"payload": "text", "key": "k"}: %v`, err)
+			}
+			return m, ""
+		case p.separator == "":
+			return graphmill.Message{Payload: []byte(text)}, ""
+		}
+		key, payload, ok := strings.Cut(text, p.separator)
+		if !ok {
+			return m, fmt.Sprintf("has no %q to part key and payload", p.separator)
+		}
+		return graphmill.Message{Key: []byte(key), Payload: []byte(payload)}, ""
 	}
-	told := *f
-	told.Next = "name the brokers with --kafka-bootstrap-servers or " + brokersVar + "; graphmill dev prints where its own listens"
-	return &told
 }

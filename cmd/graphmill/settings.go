@@ -29,7 +29,7 @@ const (
 )
 
 // clientSettings are settings of the commands that work with a server or a broker.
-var clientSettings = []string{"server", "token-file", "kafka-bootstrap-servers"}
+var clientSettings = []string{"server", "token-file", "kafka-bootstrap-servers", "pulsar-service-url"}
 
 // loadSettings fills the flags that the command line has not set, from the
 // environment, else from the settings file; what is in neither keeps its
