@@ -11,7 +11,7 @@
 //     by their first use; deleted by force under their producers and consumers;
 //   - durable subscriptions and readers, Exclusive and Failover. Which consumer of
 //     a Failover subscription is the active one is decided as the broker does it;
-//   - entries kept as they came: batches, compression, keys and properties are the
+//   - entries kept as they came: batches, chunks, compression, keys and properties are the
 //     client's affair. An entry is acknowledged as a whole or not at all, since
 //     acknowledgmentAtBatchIndexLevelEnabled is off, as it is by default;
 //   - individual and cumulative acknowledgement, redelivery, seek by id and time;
@@ -23,7 +23,7 @@
 //
 //   - store anything on disk, drop entries that all have acknowledged, expire
 //     subscriptions, or keep quotas;
-//   - Shared and Key_Shared subscriptions, transactions, compaction, chunks,
+//   - Shared and Key_Shared subscriptions, transactions, compaction,
 //     delayed delivery, deduplication, exclusive producers, non-persistent topics,
 //     watchers of topic lists, or schemas beyond "there is none". Such commands are
 //     refused by an error that says so;
