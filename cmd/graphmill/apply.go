@@ -25,7 +25,7 @@ Files are of these kinds; a folder is read by the names of its files, without th
 folders in it:
 
   *.yaml, *.yml  maps of two lists, streams and modules, as export writes them
-  *.cypher       CREATE KAFKA STREAM statements, START STREAM name behind them
+  *.cypher       CREATE ... STREAM statements, START STREAM name behind them
   *.wasm         a module of the file's name, unless a YAML file names it
 
   modules:
@@ -42,7 +42,7 @@ folders in it:
 A definition is the whole of it: an option that it does not name gets its default. The
 options are the fields of POST /api/v1/streams, such as batch_interval_ms. A broker or
 topic that is not there does not keep a stream from being defined. Topics that are new
-to a stream begin where its group is, else at start_from. What is broken in a file is
+to a stream begin where its group or subscription is, else at start_from. What is broken in a file is
 told with its line, the rest is applied, and the exit status is 1. Modules come first,
 then streams, 16 at once, then what --prune drops, if nothing has failed.`,
 		Example: `  graphmill apply -f streams.yaml --dry-run

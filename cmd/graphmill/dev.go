@@ -41,7 +41,8 @@ func (a *app) devCommand() *cobra.Command {
 		Long: `Runs a server together with a broker that speaks Kafka's protocol and creates topics
 when messages are sent to them. Unless --graph-uri is given, nothing is stored in a graph:
 statements are recorded in a file, one line a batch. Broker, streams and file are
-kept under --data-dir. This broker is for development; it is not a Kafka.`,
+kept under --data-dir. This broker is for development; it is not a Kafka.
+A Pulsar is not among it: --pulsar-service-url names one for streams that read Pulsar.`,
 		Example: `  graphmill dev
   graphmill dev --graph-uri bolt://127.0.0.1:7687`,
 		Args: takes(),

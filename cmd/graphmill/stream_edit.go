@@ -29,6 +29,7 @@ where reading begins there.`,
 		Example: `  graphmill stream edit ratings --batch-size 500 --batch-interval 1s
   graphmill stream edit clicks --setting query='MERGE (u:User {id: $event.user})'
   graphmill stream edit ratings --topics ratings,reviews --from earliest
+  graphmill stream edit clicks --unset topics --topics-pattern 'clicks-.*' --from latest
   graphmill stream edit ratings --unset batch-size --unset setting.query`,
 		Args: takes("NAME"),
 	}
