@@ -42,9 +42,10 @@ folders in it:
 A definition is the whole of it: an option that it does not name gets its default. The
 options are the fields of POST /api/v1/streams, such as batch_interval_ms. A broker or
 topic that is not there does not keep a stream from being defined. Topics that are new
-to a stream begin where its group or subscription is, else at start_from. What is broken in a file is
-told with its line, the rest is applied, and the exit status is 1. Modules come first,
-then streams, 16 at once, then what --prune drops, if nothing has failed.`,
+to a stream begin where its group or subscription is, else at start_from. What is
+broken in a file is told with its line, the rest is applied, and the exit status is 1.
+Modules come first, then streams, 16 at once, then what --prune drops, if nothing has
+failed.`,
 		Example: `  graphmill apply -f streams.yaml --dry-run
   graphmill apply -f deploy/
   graphmill apply -f deploy/ --prune             # drops streams that are in no file
