@@ -65,10 +65,8 @@ fuzz: ## each fuzzer of what comes from outside for FUZZTIME (15s)
 		tail -n 2 "$$log"; \
 	done
 
-# Without RUN those of Pulsar are left out: its broker cannot always make a ledger
-# after it has been killed (one bookie), so they are in e2e-full, or RUN=Pulsar.
-e2e: ## end-to-end tests on real Kafka and Neo4j (Java 17, Maven); RUN=regex, RUN=Pulsar for those of Pulsar
-	$(E2E) $(if $(RUN),,-skip Pulsar) -timeout 25m ./integration/... ./server/graph/... $(if $(RUN),./sources/...,./sources/kafka/...)
+e2e: ## end-to-end tests on real Kafka, Pulsar and Neo4j (Java 17, Maven); RUN=regex
+	$(E2E) -timeout 40m ./integration/... ./server/graph/... ./sources/...
 
 e2e-full: ## e2e at full size, with the long tests; RUN=regex
 	GRAPHMILL_E2E_FULL=1 $(E2E) -timeout 90m ./integration/... ./server/graph/... ./sources/...
