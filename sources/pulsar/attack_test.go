@@ -183,12 +183,19 @@ func TestASubscriptionThatAnOperatorDeletes(t *testing.T) {
 			require.NoError(t, src.Acknowledge(t.Context(), sourcetest.Positions(at)))
 			require.Less(t, b.admin(http.MethodDelete, path(topic)+"-partition-0/subscription/"+cfg.Subscription+"?force=true", "", nil), 300)
 			b.produce(topic+"-partition-0", texted("new"))
-			want := []string{"0", "1", "2", "3", "new"}
+			all := []string{"0", "1", "2", "3", "new"}
+			want := all
 			if admin {
-				want = want[4:]
+				want = all[4:]
 			}
-			got, _ := sourcetest.Collect(t, src, len(want))
-			require.Equal(t, want, sourcetest.Payloads(got))
+			got, _ := sourcetest.Collect(t, src, 1)
+			if startReal != nil && string(got[0].Payload) == "0" {
+				// A real broker ends the connection before it deletes: who is quick meets the
+				// subscription once more, and has it made anew at the beginning.
+				want = all
+			}
+			more, _ := sourcetest.Collect(t, src, len(want)-1)
+			require.Equal(t, want, sourcetest.Payloads(append(got, more...)))
 		})
 	}
 }
