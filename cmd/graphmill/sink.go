@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -109,4 +110,17 @@ func asFlagOf(err error) error {
 		return asFlag(err)
 	}
 	return err
+}
+
+// passwordFrom reads a password of a file, without the newline at its end.
+func passwordFrom(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", wrongUsage("--graph-password-file: %s", err)
+	}
+	password := strings.TrimRight(string(b), "\r\n")
+	if password == "" {
+		return "", wrongUsage("--graph-password-file: %s is empty", path)
+	}
+	return password, nil
 }

@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"github.com/graphmill/graphmill"
 )
 
 // webServer is the HTTP server, whose handler is exchanged once the engine is
@@ -54,4 +58,18 @@ func (w *webServer) stop() error {
 	}
 	<-w.ended
 	return err
+}
+
+// listen opens an address, and tells in plain words why it cannot be.
+func listen(ctx context.Context, flag, address string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err == nil {
+		return l, nil
+	}
+	e := &graphmill.Error{Kind: graphmill.KindUnavailable, Code: "listen", Text: fmt.Sprintf("cannot listen on %s", address), Err: rootCause(err)}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		e.Text, e.Err = fmt.Sprintf("another program listens on %s already", address), nil
+		e.Next = fmt.Sprintf("end it, or choose another port with --%s", flag)
+	}
+	return nil, e
 }
