@@ -19,7 +19,7 @@ func (s *subscription) offsets(ctx context.Context, l looker) (graphmill.Partiti
 	if some {
 		out.LastMessageID = last
 	}
-	b, err := s.begin(ctx, l)
+	b, err := s.beginning(ctx, l)
 	if err != nil {
 		return out, nil, err
 	}
@@ -42,9 +42,9 @@ type beginning struct {
 	cursor *cursor // what the admin interface tells; nil: nothing
 }
 
-// begin finds out where START would begin.
-func (s *subscription) begin(ctx context.Context, l looker) (beginning, error) {
-	known, topicKnown := s.known(l.tp)
+// beginning finds out where START would begin.
+func (s *subscription) beginning(ctx context.Context, l looker) (beginning, error) {
+	known, topicKnown := s.cfg.known(l.tp)
 	c, told := s.cursor(ctx, l.tp)
 	beginnings := graphmill.Start{Earliest: true}
 	switch {
@@ -71,18 +71,6 @@ func (s *subscription) begin(ctx context.Context, l looker) (beginning, error) {
 	}
 	at, err := l.startOf(ctx, s.cfg.Start)
 	return beginning{at: at, origin: graphmill.OriginStartFrom, sure: true}, err
-}
-
-// known is what the catalog has of a partition, and whether it has anything of its
-// topic: a partition of which it has nothing is a new one then.
-func (s *subscription) known(tp graphmill.TopicPartition) (at *graphmill.MessageID, ofTopic bool) {
-	for _, k := range s.cfg.Known {
-		if k.TopicPartition == tp {
-			return &k.MessageID, true
-		}
-		ofTopic = ofTopic || k.Topic == tp.Topic
-	}
-	return nil, ofTopic
 }
 
 // cursor asks the admin interface; told is false where there is none, or it does not

@@ -135,7 +135,7 @@ func (a *assembly) add(m pulsar.Message, c chunk) (*whole, *graphmill.Fault) {
 	}
 	p.entries = append(p.entries, at)
 	p.since, p.published = time.Now(), m.PublishTime()
-	p.take(a.room, chunkWeight+int64(len(c.uuid)))
+	p.reserve(a.room, chunkWeight+int64(len(c.uuid)))
 	switch {
 	case p.next == missing || c.number < p.next: // it has no beginning, or comes twice
 	case c.number > p.next || c.of != p.of:
@@ -151,7 +151,7 @@ func (a *assembly) add(m pulsar.Message, c chunk) (*whole, *graphmill.Fault) {
 		p.pieces = append(p.pieces, bytes.Clone(piece)) // it may be a small part of what the client has received
 		p.size += len(piece)
 		p.next++
-		p.take(a.room, int64(len(piece)))
+		p.reserve(a.room, int64(len(piece)))
 	}
 	return nil, a.full()
 }
@@ -227,7 +227,8 @@ func (p *incomplete) has(at place) bool {
 	return n > 0 && at.compare(p.entries[n-1]) <= 0 && slices.Contains(p.entries, at)
 }
 
-func (p *incomplete) take(room *atomic.Int64, n int64) {
+// reserve counts bytes that are kept, until drop.
+func (p *incomplete) reserve(room *atomic.Int64, n int64) {
 	p.taken += n
 	room.Add(n)
 }

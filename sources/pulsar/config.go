@@ -97,3 +97,28 @@ func (c *Config) validate() error {
 	}
 	return graphmill.ValidateServiceURL("service_url", c.ServiceURL)
 }
+
+// ofSubscription returns the Config with its defaults, for what works by a
+// subscription. Errors are of KindInvalid.
+func (c Config) ofSubscription() (Config, error) {
+	c = c.withDefaults()
+	if err := c.validate(); err != nil {
+		return c, err
+	}
+	if c.Subscription == "" {
+		return c, graphmill.Invalid("subscription", "a subscription is needed")
+	}
+	return c, nil
+}
+
+// known is what the catalog has of a partition, and whether it has anything of its
+// topic: a partition of which it has nothing is a new one then.
+func (c *Config) known(tp graphmill.TopicPartition) (at *graphmill.MessageID, ofTopic bool) {
+	for _, k := range c.Known {
+		if k.TopicPartition == tp {
+			return &k.MessageID, true
+		}
+		ofTopic = ofTopic || k.Topic == tp.Topic
+	}
+	return nil, ofTopic
+}

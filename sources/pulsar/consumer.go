@@ -175,8 +175,8 @@ func (c *consumer) promise() {
 	c.promised = true
 }
 
-// begin notes that the consumer is subscribed.
-func (c *consumer) begin() {
+// noteSubscribed notes that the consumer is subscribed.
+func (c *consumer) noteSubscribed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.begun = time.Now()

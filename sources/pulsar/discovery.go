@@ -64,8 +64,9 @@ func (s *Source) noteAbsent(topics []string) {
 			continue
 		}
 		s.absent[topic] = struct{}{}
-		if !s.cfg.Start.Earliest && !s.knows(topic) {
-			begin = append(begin, graphmill.Position{TopicPartition: graphmill.TopicPartition{Topic: topic, Partition: -1}, Offset: -1})
+		whole := graphmill.TopicPartition{Topic: topic, Partition: -1}
+		if _, known := s.cfg.known(whole); !known && !s.cfg.Start.Earliest {
+			begin = append(begin, graphmill.Position{TopicPartition: whole, Offset: -1})
 		}
 	}
 	s.mu.Unlock()
@@ -73,11 +74,6 @@ func (s *Source) noteAbsent(topics []string) {
 		graphmill.SortPositions(begin)
 		s.tell(func() { s.obs.Absent(begin) })
 	}
-}
-
-// knows tells whether the catalog has anything of a topic.
-func (s *Source) knows(topic string) bool {
-	return slices.ContainsFunc(s.cfg.Known, func(k graphmill.Position) bool { return k.Topic == topic })
 }
 
 // adopt makes the partitions those that there are. Those of a topic that has been
@@ -114,8 +110,7 @@ func (s *Source) start(tp graphmill.TopicPartition) {
 	s.workers.Go(func() { defer end(); p.run(ctx) })
 }
 
-// newPartition makes a partition with what the catalog knows of it. The lock is held,
-// or nobody else has the source.
+// newPartition makes a partition with what the catalog knows of it. The lock is held.
 func (s *Source) newPartition(tp graphmill.TopicPartition) *partition {
 	p := &partition{
 		s:    s,
@@ -125,12 +120,11 @@ func (s *Source) newPartition(tp graphmill.TopicPartition) *partition {
 
 		chunks: s.cfg.assembly(tp, &s.inChunks),
 	}
-	for _, k := range s.cfg.Known {
-		if k.TopicPartition == tp {
-			p.at.MessageID, p.half = k.MessageID, k.MessageID
-		}
+	known, ofTopic := s.cfg.known(tp)
+	if known != nil {
+		p.at.MessageID, p.half = *known, *known
 	}
 	_, was := s.absent[tp.Topic]
-	p.young = s.isOpen || was || s.knows(tp.Topic)
+	p.young = s.isOpen || was || ofTopic
 	return p
 }

@@ -25,7 +25,7 @@ func (s *Source) Fetch(ctx context.Context, max int) ([]graphmill.Fetch, error) 
 		}
 		select {
 		case m := <-s.incoming:
-			s.take(m, max)
+			s.collect(m, max)
 		case <-s.ready:
 		case <-s.failed:
 		case <-s.life.Done():
@@ -34,9 +34,9 @@ func (s *Source) Fetch(ctx context.Context, max int) ([]graphmill.Fetch, error) 
 	}
 }
 
-// take looks at what has come out of the client, about max messages at a time.
+// collect looks at what has come out of the client, about max messages at a time.
 // Nothing is left on the way when it returns: it is with its partition, or dropped.
-func (s *Source) take(first pulsar.ConsumerMessage, max int) {
+func (s *Source) collect(first pulsar.ConsumerMessage, max int) {
 	batch := append(s.scratch[:0], first)
 drain:
 	for len(batch) < max {

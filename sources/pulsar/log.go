@@ -152,7 +152,7 @@ func (l clientLogger) sayf(level, format string, args []any) {
 
 // hand hands a message on, without what the client shows to brokers.
 func (l clientLogger) hand(level, msg string) {
-	left, ok := l.pace.take()
+	left, ok := l.pace.pass()
 	if !ok {
 		return
 	}
@@ -195,8 +195,8 @@ type pace struct {
 	left   int // out, since something has passed
 }
 
-// take tells whether one may pass, and how many before it have not.
-func (p *pace) take() (left int, ok bool) {
+// pass tells whether one may pass, and how many before it have not.
+func (p *pace) pass() (left int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := p.now(); now.Sub(p.second) >= time.Second {

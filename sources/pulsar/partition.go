@@ -116,7 +116,7 @@ func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
 	}
 	s.mu.Lock()
 	c.queue, c.most = s.queueSize(), s.queueBytes()
-	initial := p.initial()
+	initial := p.foundation().initial()
 	p.current = c
 	s.mu.Unlock()
 	cl, err := s.cl.Subscribe(c.options(initial))
@@ -128,7 +128,7 @@ func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
 		return nil, err
 	}
 	p.subscribed = true
-	c.begin()
+	c.noteSubscribed()
 	s.introduce(cl, c)
 	s.mu.Lock()
 	p.settled, p.attached = true, true

@@ -279,7 +279,7 @@ func (s *subscription) move(ctx context.Context, to []graphmill.Position) error 
 		}
 	}()
 	for _, p := range to {
-		h, err := a.take(ctx, partitionName(p.TopicPartition))
+		h, err := a.holdOne(ctx, partitionName(p.TopicPartition))
 		if busy := (*graphmill.Error)(nil); errors.As(err, &busy) {
 			return s.active(ctx)
 		}

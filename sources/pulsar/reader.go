@@ -76,14 +76,14 @@ func NewReader(cfg Config, from string) (*Reader, error) {
 // seconds at most. Errors are the context's or a *graphmill.Fault.
 func (r *Reader) Fetch(ctx context.Context, max int) ([]graphmill.Fetch, error) {
 	if !r.begun {
-		if err := r.begin(ctx); err != nil {
+		if err := r.startPumps(ctx); err != nil {
 			return nil, err
 		}
 		r.begun = true
 	}
 	var out []graphmill.Fetch
 	for count := 0; count < max; {
-		entry, err := r.take(ctx, len(out) == 0)
+		entry, err := r.nextEntry(ctx, len(out) == 0)
 		if err != nil {
 			return nil, err
 		}
@@ -96,8 +96,8 @@ func (r *Reader) Fetch(ctx context.Context, max int) ([]graphmill.Fetch, error) 
 	return out, nil
 }
 
-// take returns one entry; nil, where it shall not wait and there is none.
-func (r *Reader) take(ctx context.Context, wait bool) ([]graphmill.Message, error) {
+// nextEntry returns one entry; nil, where it shall not wait and there is none.
+func (r *Reader) nextEntry(ctx context.Context, wait bool) ([]graphmill.Message, error) {
 	if !wait {
 		select {
 		case entry := <-r.entries:
@@ -132,8 +132,8 @@ func appendEntry(out []graphmill.Fetch, entry []graphmill.Message) []graphmill.F
 	return append(out, f)
 }
 
-// begin decides where every partition starts, and starts to read.
-func (r *Reader) begin(ctx context.Context) error {
+// startPumps decides where every partition starts, and starts to read.
+func (r *Reader) startPumps(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, positionsTimeout)
 	defer cancel()
 	if r.look == nil {
@@ -162,7 +162,7 @@ func (r *Reader) startOf(ctx context.Context, s *subscription, l looker) (graphm
 	if !r.committed {
 		return l.startOf(ctx, r.cfg.Start)
 	}
-	b, err := s.begin(ctx, l)
+	b, err := s.beginning(ctx, l)
 	if err != nil || b.sure {
 		return b.at, err
 	}

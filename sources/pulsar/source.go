@@ -80,12 +80,9 @@ var _ sources.Source = (*Source)(nil)
 // New makes a source. Nothing is dialled before Open. Errors are of KindInvalid. The
 // Observer is not called any more once Close has begun.
 func New(cfg Config, obs sources.Observer) (*Source, error) {
-	cfg = cfg.withDefaults()
-	if err := cfg.validate(); err != nil {
+	cfg, err := cfg.ofSubscription()
+	if err != nil {
 		return nil, err
-	}
-	if cfg.Subscription == "" {
-		return nil, graphmill.Invalid("subscription", "a subscription is needed")
 	}
 	links := newLinks(&cfg)
 	admin, err := cfg.admin(links)
@@ -127,7 +124,7 @@ func consumerName(stream string) string {
 // with the others; the absent ones are told to the Observer and join in when they
 // are created, from their beginning.
 func (s *Source) Open(ctx context.Context) error {
-	if err := s.begin(); err != nil {
+	if err := s.startWorkers(); err != nil {
 		return err
 	}
 	select {
@@ -142,8 +139,8 @@ func (s *Source) Open(ctx context.Context) error {
 	}
 }
 
-// begin makes the client and the workers, once.
-func (s *Source) begin() error {
+// startWorkers makes the client and the workers, once.
+func (s *Source) startWorkers() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

@@ -68,7 +68,7 @@ func (a *asker) hold(ctx context.Context, topics []string) ([]hold, error) {
 			if n == 0 {
 				tp.Partition = -1
 			}
-			h, err := a.take(ctx, partitionName(tp))
+			h, err := a.holdOne(ctx, partitionName(tp))
 			if err != nil {
 				return nil, err
 			}
@@ -80,9 +80,9 @@ func (a *asker) hold(ctx context.Context, topics []string) ([]hold, error) {
 	return held, nil
 }
 
-// take takes the subscription of one partition for itself. It is nobody's where the
+// holdOne takes the subscription of one partition for itself. It is nobody's where the
 // topic is absent.
-func (a *asker) take(ctx context.Context, name string) (hold, error) {
+func (a *asker) holdOne(ctx context.Context, name string) (hold, error) {
 	at, err := a.owner(ctx, name)
 	var consumer uint64
 	if err == nil {

@@ -189,7 +189,7 @@ func writeCommand(w io.Writer, c command) error {
 const maxFrame = 32 << 20
 
 // notPulsar is an answer that is none of the protocol.
-type notPulsar struct{ begin [8]byte }
+type notPulsar struct{ first [8]byte }
 
 func (*notPulsar) Error() string { return "what answers does not speak Pulsar's protocol" }
 
