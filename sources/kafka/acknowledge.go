@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
 // acknowledgeTimeout is how long one Acknowledge tries before it calls it an
@@ -51,7 +52,7 @@ func (s *Source) Acknowledge(ctx context.Context, positions []graphmill.Position
 		s.links.signal()
 		// Between rounds of the group the client's membership may be out of
 		// date; it is renewed by itself, and with it what is owned.
-		if pause(trying, wait) != nil {
+		if patience.Pause(trying, wait) != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
 // positionsTimeout is how long brokers, topics and the group's coordinator are
@@ -197,7 +198,7 @@ func withPositions(ctx context.Context, cfg Config, do func(ctx context.Context,
 			return err
 		}
 		f := g.links.fault(fmt.Sprintf("look at the positions of group %q", cfg.Group), err)
-		if f.Class != graphmill.FaultTransient || pause(ctx, wait) != nil {
+		if f.Class != graphmill.FaultTransient || patience.Pause(ctx, wait) != nil {
 			return f
 		}
 	}

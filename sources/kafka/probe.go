@@ -2,26 +2,16 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
-const (
-	// lookTimeout bounds one look at the brokers.
-	lookTimeout = 3 * time.Second
-
-	// lookAgain is the pause between two looks of somebody who is waiting.
-	lookAgain = 250 * time.Millisecond
-
-	// topicGrace is how long a topic must be absent to be called so, and a broker
-	// must close connections: a broker may take a moment to hear of a topic that
-	// has just been created, and one that is starting may not be itself yet.
-	topicGrace = time.Second
-)
+// lookTimeout bounds one look at the brokers.
+const lookTimeout = 3 * time.Second
 
 // Probe tells whether the brokers can be reached, and the topics exist and may
 // be read in the group, as far as the brokers tell. It tries until ctx ends while
@@ -53,30 +43,15 @@ func Probe(ctx context.Context, cfg Config) error {
 // awaitTopics returns once all topics exist and every partition has a leader.
 // When ctx's time is over, the error is the fault that stood in the way.
 func awaitTopics(ctx context.Context, cl *kgo.Client, links *links, topics []string) (map[string]topicInfo, error) {
-	var steady string // code
-	var since time.Time
-	for {
-		infos, f := look(ctx, cl, links, topics)
-		if f == nil {
-			return infos, nil
-		}
-		switch {
-		case f.Class == graphmill.FaultSetup:
-			return nil, f
-		case !isSteady(f):
-			steady = ""
-		case steady != f.Code:
-			steady, since = f.Code, time.Now()
-		case time.Since(since) >= topicGrace:
-			return nil, f
-		}
-		if err := pause(ctx, lookAgain); err != nil {
-			if errors.Is(err, context.Canceled) {
-				return nil, err
-			}
-			return nil, f
-		}
+	var infos map[string]topicInfo
+	err := patience.Until(ctx, func(ctx context.Context) (f *graphmill.Fault) {
+		infos, f = look(ctx, cl, links, topics)
+		return f
+	}, isSteady)
+	if err != nil {
+		return nil, err
 	}
+	return infos, nil
 }
 
 // look asks the brokers once for the topics, and tells what is wrong.
@@ -88,16 +63,4 @@ func look(ctx context.Context, cl *kgo.Client, links *links, topics []string) (m
 		return nil, links.fault("ask for the topics", err)
 	}
 	return infos, complaint(topics, infos)
-}
-
-// pause waits for d, or returns the context's error when ctx ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

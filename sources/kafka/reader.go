@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
 // FromCommitted makes a Reader begin where START would.
@@ -132,7 +133,7 @@ func (r *Reader) awaitStarts(ctx context.Context, tps []graphmill.TopicPartition
 			return nil, err
 		}
 		f := r.links.fault("find where to begin", err)
-		if f.Class != graphmill.FaultTransient || pause(ctx, wait) != nil {
+		if f.Class != graphmill.FaultTransient || patience.Pause(ctx, wait) != nil {
 			return nil, f
 		}
 	}

@@ -99,7 +99,7 @@ func isAny(err error, of []error) bool {
 func isRefusal(err error) bool { return isAny(err, logins) || isAny(err, rights) }
 
 // isSteady tells whether waiting for a moment longer will not change a fault:
-// what has been so for topicGrace is worth an answer.
+// what has been so for a second is worth an answer (see patience.Until).
 func isSteady(f *graphmill.Fault) bool {
 	return f.Code == codeTopicAbsent || f.Code == codeLoginFirst || tlsTexts[tlsfault.Reason(f.Code)].is != ""
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
 // Where reading starts in a partition is decided here, for the Source and for
@@ -231,7 +232,7 @@ func (s *Source) settle(ctx context.Context, tps []graphmill.TopicPartition) ([]
 		}
 		s.cfg.Logger.Debug("start positions cannot be settled yet", "error", err)
 		s.links.signal()
-		if err := pause(ctx, wait); err != nil {
+		if err := patience.Pause(ctx, wait); err != nil {
 			return nil, err
 		}
 	}

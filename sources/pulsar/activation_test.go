@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/patience"
 	"github.com/graphmill/graphmill/sources/pulsar"
 	"github.com/graphmill/graphmill/sources/sourcetest"
 )
@@ -122,7 +123,7 @@ func (r *rider) run() {
 		}
 		r.take(fetches)
 		if rand.IntN(3) == 0 {
-			_ = pause(r.working, time.Duration(rand.IntN(20))*time.Millisecond)
+			_ = patience.Pause(r.working, time.Duration(rand.IntN(20))*time.Millisecond)
 		}
 		var at []graphmill.Position
 		for _, f := range fetches {
@@ -214,7 +215,7 @@ func TestPartitionsComeAndGoAndNothingIsLost(t *testing.T) {
 				}
 				b.Produce(tp.Topic, tp.Partition, unit...)
 			}
-			_ = pause(ending, time.Millisecond)
+			_ = patience.Pause(ending, time.Millisecond)
 		}
 	})
 
@@ -234,7 +235,7 @@ func TestPartitionsComeAndGoAndNothingIsLost(t *testing.T) {
 			riders[0].crash()
 			riders = riders[1:]
 		}
-		_ = pause(ending, time.Duration(rand.IntN(400))*time.Millisecond)
+		_ = patience.Pause(ending, time.Duration(rand.IntN(400))*time.Millisecond)
 	}
 	producing.Wait()
 	h.await(tps)
@@ -287,15 +288,4 @@ func churn() time.Duration {
 		return 20 * time.Second
 	}
 	return 4 * time.Second
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

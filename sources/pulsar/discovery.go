@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
 const (
@@ -22,7 +23,7 @@ func (s *Source) discover() {
 		if !s.lookForTopics() {
 			wait = min(wait, absentPause)
 		}
-		if pause(s.life, wait) != nil {
+		if patience.Pause(s.life, wait) != nil {
 			return
 		}
 	}

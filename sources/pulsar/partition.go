@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
 const (
@@ -73,7 +74,7 @@ func (p *partition) run(ctx context.Context) {
 			if ctx.Err() == nil && !brief {
 				p.s.troubledBy(p.tp.String(), f)
 			}
-			_ = pause(ctx, wait)
+			_ = patience.Pause(ctx, wait)
 			wait = min(2*wait, longPause)
 			continue
 		}
@@ -93,7 +94,7 @@ func (p *partition) run(ctx context.Context) {
 			continue
 		}
 		// A broker that lets in and throws out at once is not to be asked all the time.
-		_ = pause(ctx, wait)
+		_ = patience.Pause(ctx, wait)
 		wait = min(2*wait, longPause)
 	}
 }

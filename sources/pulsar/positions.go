@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
 const (
@@ -359,7 +360,7 @@ func (s *subscription) untilDone(ctx context.Context, doing string, do func(ctx 
 		if f == nil || ctx.Err() == nil {
 			f = s.links.fault(doing, err)
 		}
-		if f.Class != graphmill.FaultTransient || pause(ctx, wait) != nil {
+		if f.Class != graphmill.FaultTransient || patience.Pause(ctx, wait) != nil {
 			return f
 		}
 	}

@@ -6,19 +6,11 @@ import (
 	"time"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
-const (
-	// lookTimeout bounds one look at the brokers.
-	lookTimeout = 3 * time.Second
-
-	// lookAgain is the pause between two looks of somebody who is waiting.
-	lookAgain = 250 * time.Millisecond
-
-	// steadyAfter is how long a topic must be absent to be called so, and a broker
-	// must close connections: one that is starting may not be itself yet.
-	steadyAfter = time.Second
-)
+// lookTimeout bounds one look at the brokers.
+const lookTimeout = 3 * time.Second
 
 // Probe tells whether the brokers can be reached and take the login, and the topics
 // exist and may be consumed by the subscription; of a pattern, that the namespace
@@ -36,35 +28,7 @@ func Probe(ctx context.Context, cfg Config) error {
 		return err
 	}
 	links := newLinks(&cfg)
-	var before *graphmill.Fault
-	var steady string // code
-	var since time.Time
-	for {
-		f := cfg.look(ctx, links)
-		if f == nil {
-			return nil
-		}
-		if ctx.Err() != nil && before != nil {
-			f = before // a look that is cut off says only that it was
-		}
-		before = f
-		switch {
-		case f.Class == graphmill.FaultSetup:
-			return f
-		case !isSteady(f):
-			steady = ""
-		case steady != f.Code:
-			steady, since = f.Code, time.Now()
-		case time.Since(since) >= steadyAfter:
-			return f
-		}
-		if err := pause(ctx, lookAgain); err != nil {
-			if errors.Is(err, context.Canceled) {
-				return err
-			}
-			return f
-		}
-	}
+	return patience.Until(ctx, func(ctx context.Context) *graphmill.Fault { return cfg.look(ctx, links) }, isSteady)
 }
 
 // isSteady tells whether waiting for a moment longer will not change a fault.
@@ -132,16 +96,4 @@ func (a *asker) lookAt(ctx context.Context, topic string) *graphmill.Fault {
 		return a.links.fault("consume topic "+topic, err)
 	}
 	return nil
-}
-
-// pause waits for d, or returns the context's error when ctx ends before.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

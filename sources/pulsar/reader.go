@@ -9,6 +9,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
 // FromCommitted makes a Reader begin where START would.
@@ -196,7 +197,7 @@ var errHole = errors.New("messages are missing")
 func (p *pump) run() {
 	for p.r.life.Err() == nil {
 		err := p.read()
-		if err != nil && !errors.Is(err, errHole) && pause(p.r.life, time.Second) != nil {
+		if err != nil && !errors.Is(err, errHole) && patience.Pause(p.r.life, time.Second) != nil {
 			return
 		}
 	}

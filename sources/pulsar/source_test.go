@@ -22,6 +22,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/integration/pulsarserver"
+	"github.com/graphmill/graphmill/sources/patience"
 	"github.com/graphmill/graphmill/sources/pulsar"
 	"github.com/graphmill/graphmill/sources/sourcetest"
 )
@@ -127,13 +128,13 @@ func TestPrepareByATime(t *testing.T) {
 			topic := b.Name()
 			b.Create(topic, 1)
 			b.produce(topic+"-partition-0", texts("before")...)
-			require.NoError(t, pause(t.Context(), 5*time.Millisecond))
+			require.NoError(t, patience.Pause(t.Context(), 5*time.Millisecond))
 			cfg := b.stream(topic)
 			cfg.Start.Time = time.Now()
 			if !admin {
 				cfg.AdminURL = ""
 			}
-			require.NoError(t, pause(t.Context(), 5*time.Millisecond))
+			require.NoError(t, patience.Pause(t.Context(), 5*time.Millisecond))
 			b.produce(topic+"-partition-0", texts("after")...)
 			at, err := pulsar.Prepare(t.Context(), cfg)
 			require.NoError(t, err)

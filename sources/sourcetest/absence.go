@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
 // Reason codes that users see of every source.
@@ -103,7 +104,7 @@ func waitsAtOpen(x *trial) {
 	opened := x.begin(src)
 	x.awaitWait(o, codeUnreachable)
 	// A longer outage, for what a source says again and again (see awaitRecovery).
-	require.NoError(x.t, pause(x.t.Context(), 3*time.Second))
+	require.NoError(x.t, patience.Pause(x.t.Context(), 3*time.Second))
 	x.b.Start()
 	require.NoError(x.t, x.done(opened))
 	x.awaitRecovery(o)

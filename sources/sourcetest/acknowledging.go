@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
 func repeatsAfterClose(x *trial) {
@@ -200,7 +201,7 @@ func storesNothingByItself(x *trial) {
 	}
 	_, err := src.Partitions(x.t.Context())
 	require.NoError(x.t, err)
-	require.NoError(x.t, pause(x.t.Context(), 300*time.Millisecond)) // for what comes by itself
+	require.NoError(x.t, patience.Pause(x.t.Context(), 300*time.Millisecond)) // for what comes by itself
 	require.Equal(x.t, begun, x.b.Acknowledged(s))
 	x.close(src)
 	require.Equal(x.t, begun, x.b.Acknowledged(s))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
 // Member is a source with a loop around it that reads and acknowledges as a
@@ -85,7 +86,7 @@ func (m *Member) run(working, fetching context.Context, t *testing.T) {
 		m.keep(fetches)
 		// One batch a fetch; held back for a moment, so that a revocation can come
 		// between.
-		if pause(fetching, time.Millisecond) != nil {
+		if patience.Pause(fetching, time.Millisecond) != nil {
 			return
 		}
 		if err := m.Source.Acknowledge(working, m.release()); err != nil {
@@ -127,15 +128,4 @@ func (m *Member) Seen() map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return maps.Clone(m.counts)
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

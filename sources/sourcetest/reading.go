@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
 func startsLatest(x *trial) {
@@ -53,9 +54,9 @@ func startsAtATime(x *trial) {
 // will be, in milliseconds as brokers count.
 func (x *trial) between() time.Time {
 	x.t.Helper()
-	require.NoError(x.t, pause(x.t.Context(), 5*time.Millisecond))
+	require.NoError(x.t, patience.Pause(x.t.Context(), 5*time.Millisecond))
 	at := time.Now().Truncate(time.Millisecond)
-	require.NoError(x.t, pause(x.t.Context(), 5*time.Millisecond))
+	require.NoError(x.t, patience.Pause(x.t.Context(), 5*time.Millisecond))
 	return at
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources"
+	"github.com/graphmill/graphmill/sources/patience"
 )
 
 // producer produces numbered messages into the partitions of a topic in turn,
@@ -27,7 +28,7 @@ func (x *trial) producer(topic string, n int) *producer {
 		for ctx.Err() == nil {
 			x.produce(topic, int32(p.n%n), fmt.Sprint(p.n))
 			p.n++
-			_ = pause(ctx, time.Millisecond)
+			_ = patience.Pause(ctx, time.Millisecond)
 		}
 	})
 	return p
@@ -60,7 +61,7 @@ func (x *trial) readAll(n int, members ...*Member) (repeated int) {
 	}
 	deadline := time.Now().Add(Patience)
 	for len(missing()) > 0 && time.Now().Before(deadline) {
-		require.NoError(x.t, pause(x.t.Context(), 20*time.Millisecond))
+		require.NoError(x.t, patience.Pause(x.t.Context(), 20*time.Millisecond))
 	}
 	require.Empty(x.t, missing(), "lost, of %d", n)
 	for _, times := range total {
