@@ -115,7 +115,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	case errors.Is(err, io.EOF): // not a word, not even an alert
 		explained = c.found(tlsfault.Missing, false, err)
 	}
-	if u := (*unusable)(nil); errors.As(explained, &u) {
+	if u := (*tlsfault.Unusable)(nil); errors.As(explained, &u) {
 		// The client's own error may not lead back to it.
 		c.links.note(c.address, explained)
 	}
@@ -139,20 +139,8 @@ func (c *conn) explain(err error) error {
 
 // found makes the reason.
 func (c *conn) found(why tlsfault.Reason, sure bool, err error) error {
-	return &unusable{why: why, sure: sure, address: c.address, err: err}
+	return &tlsfault.Unusable{Why: why, Sure: sure, Address: c.address, Err: err}
 }
-
-// unusable is why a connection that was made cannot be used.
-type unusable struct {
-	why     tlsfault.Reason
-	sure    bool // else the broker has only closed it
-	address string
-	err     error
-}
-
-func (u *unusable) Error() string { return fmt.Sprintf("connect to %s: %v", u.address, u.err) }
-
-func (u *unusable) Unwrap() error { return u.err }
 
 // loginOnce is a mechanism that a broker which has refused the login is not
 // asked again: brokers and the directories behind them lock accounts after a few

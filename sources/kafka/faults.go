@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/tlsfault"
 )
 
 // Reason codes of this package's faults.
@@ -140,9 +141,9 @@ func (l *links) unreachable(err error) *graphmill.Fault {
 	failed, addr := l.failed, l.addr
 	l.mu.Unlock()
 	asked := strings.Join(l.seeds, ", ")
-	var u *unusable
+	var u *tlsfault.Unusable
 	if errors.As(err, &u) || errors.As(failed, &u) {
-		return l.unusable(u)
+		return u.Fault(tlsNext, l.hasRun.Load())
 	}
 	f := waits(codeUnreachable, "no broker of "+asked+" answers", err)
 	f.Next = "check that the broker runs and that its address can be reached from here"

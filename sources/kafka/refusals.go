@@ -3,7 +3,6 @@ package kafka
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -19,54 +18,13 @@ const (
 	codeLoginFirst = "sasl_missing"     // the listener seems to want a login
 )
 
-// tlsTexts say of each reason what is so, of the broker at an address, and what
-// to do.
-var tlsTexts = map[tlsfault.Reason]struct{ is, next string }{
-	tlsfault.Missing:            {"expects TLS, and this connection has none", "set security.protocol to ssl, or to sasl_ssl with a login"},
-	tlsfault.Unexpected:         {"does not speak TLS", "set security.protocol to plaintext, or to sasl_plaintext with a login; or name the address of the listener with TLS"},
-	tlsfault.Authority:          {"shows a certificate of an authority that is not trusted", "give the certificate of the authority that signed the broker's in ssl.ca.pem or ssl.ca.location"},
-	tlsfault.HostName:           {"shows a certificate that is not for this address", "name the broker as its certificate does (its advertised listener, too), or set ssl.endpoint.identification.algorithm to none"},
-	tlsfault.Expired:            {"shows a certificate that has expired or is not valid yet", "renew the broker's certificate, and look at the clocks"},
-	tlsfault.CertificateMissing: {"wants a certificate of the client, and there is none", "give one in ssl.certificate.* and ssl.key.*, or in ssl.keystore.location"},
-	tlsfault.CertificateRefused: {"does not accept the client's certificate", "look at who signed the client's certificate, until when it is valid, and whether the broker trusts that authority"},
-	tlsfault.Other:              {"cannot be talked to by TLS", "look at the versions and certificates of TLS on both sides"},
-}
-
-// fault makes the stream's fault of it. What is mended at the broker alone is
-// waited out, as is what the broker has not said: a proxy whose broker is away
-// closes connections, too. All else ends the stream.
-func (u *unusable) fault() *graphmill.Fault {
-	t := tlsTexts[u.why]
-	text := "the broker at " + u.address + " " + t.is
-	if op := (*net.OpError)(nil); !u.sure && errors.As(u.err, &op) && op.Op == "remote error" {
-		f := waits(string(u.why), text+" for now: it answers with an alert", u.err)
-		f.Next = t.next
-		return f
-	}
-	if !u.sure { // that it has ended is all there is to say of the cause
-		f := waits(string(u.why), "the broker at "+u.address+" closes the connection; most likely it "+t.is, nil)
-		f.Next = t.next
-		return f
-	}
-	if u.why == tlsfault.Expired {
-		f := waits(string(u.why), text, u.err)
-		f.Next = t.next
-		return f
-	}
-	return ends(string(u.why), text, t.next, u.err)
-}
-
-// unusable makes the fault of a connection that cannot be used. Once the stream has
-// run with what it is set up with, the cause is at the brokers: certificates that
-// are being exchanged, a proxy that is set up anew. Then it is waited out.
-func (l *links) unusable(u *unusable) *graphmill.Fault {
-	f := u.fault()
-	if f.Class != graphmill.FaultSetup || !l.hasRun.Load() {
-		return f
-	}
-	w := waits(f.Code, f.Text, f.Err)
-	w.Next = f.Next
-	return w
+// tlsNext says of each reason what to do about it, by the names of the settings.
+var tlsNext = map[tlsfault.Reason]string{
+	tlsfault.Missing:            "set security.protocol to ssl, or to sasl_ssl with a login",
+	tlsfault.Unexpected:         "set security.protocol to plaintext, or to sasl_plaintext with a login; or name the address of the listener with TLS",
+	tlsfault.Authority:          "give the certificate of the authority that signed the broker's in ssl.ca.pem or ssl.ca.location",
+	tlsfault.HostName:           "name the broker as its certificate does (its advertised listener, too), or set ssl.endpoint.identification.algorithm to none",
+	tlsfault.CertificateMissing: "give one in ssl.certificate.* and ssl.key.*, or in ssl.keystore.location",
 }
 
 // closedAtOnce is the fault of a connection that the broker closes before it
@@ -101,7 +59,7 @@ func isRefusal(err error) bool { return isAny(err, logins) || isAny(err, rights)
 // isSteady tells whether waiting for a moment longer will not change a fault:
 // what has been so for a second is worth an answer (see patience.Until).
 func isSteady(f *graphmill.Fault) bool {
-	return f.Code == codeTopicAbsent || f.Code == codeLoginFirst || tlsTexts[tlsfault.Reason(f.Code)].is != ""
+	return f.Code == codeTopicAbsent || f.Code == codeLoginFirst || tlsfault.IsReason(f.Code)
 }
 
 // refused makes the fault of a refusal.

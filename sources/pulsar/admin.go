@@ -168,7 +168,7 @@ func (a *admin) fault(doing string, err error) *graphmill.Fault {
 	}
 	client := tlsfault.Client{Asked: a.links.asked.Load(), Shown: a.links.security.certificate != nil}
 	if why, sure, shown := tlsfault.Explain(err, client); why != "" && a.base.Scheme == "https" {
-		return a.links.unusable(&unusable{why: why, sure: sure, address: a.base.Host, err: shown})
+		return (&tlsfault.Unusable{Why: why, Sure: sure, Address: a.base.Host, Err: shown}).Fault(tlsNext, a.links.hasRun.Load())
 	}
 	return waits(codeAdmin, fmt.Sprintf("%s: the admin REST at %s does not answer", doing, a.base.Host), "check --pulsar-admin-url, and that the address can be reached from here", err)
 }

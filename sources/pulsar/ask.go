@@ -127,7 +127,7 @@ func (a *asker) dial(ctx context.Context, address string) error {
 func (a *asker) explain(address string, err error) error {
 	var none *notPulsar
 	if !withTLS(a.cfg.ServiceURL) && errors.As(err, &none) && tlsfault.IsAnswer(none.first[:]) {
-		return &unusable{why: tlsfault.Missing, sure: true, address: address, err: errors.New("it answers with a TLS alert")}
+		return &tlsfault.Unusable{Why: tlsfault.Missing, Sure: true, Address: address, Err: errors.New("it answers with a TLS alert")}
 	}
 	return a.links.explain(address, err)
 }

@@ -56,7 +56,7 @@ func (c *Config) diagnose(ctx context.Context, address string) BrokerFacts {
 	switch {
 	case facts.Fault.Code == codeAuth && !c.Client.LogsIn():
 		facts.Login, facts.Fault = true, nil
-	case !withTLS(c.ServiceURL) && (isTLS(facts.Fault.Code) || errors.As(failed, &none)) && tlsfault.Offered(ctx, address):
+	case !withTLS(c.ServiceURL) && (tlsfault.IsReason(facts.Fault.Code) || errors.As(failed, &none)) && tlsfault.Offered(ctx, address):
 		facts.TLS, facts.Fault = true, nil
 	case errors.As(failed, &none):
 		facts.Fault = ends("no_broker", address+" answers, and not as a broker of Pulsar does", "see which program listens there, and which port is the broker's: 6650, or 6651 with TLS, by default", failed)

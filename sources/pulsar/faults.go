@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/graphmill/graphmill"
+	"github.com/graphmill/graphmill/sources/tlsfault"
 )
 
 // Reason codes of this package's faults.
@@ -168,13 +169,13 @@ func busy(doing, message string, a *answer) *graphmill.Fault {
 func (l *links) unreachable(doing string, err error) *graphmill.Fault {
 	addr, failed := l.last()
 	asked := hosts(l.serviceURL)
-	var u *unusable
+	var u *tlsfault.Unusable
 	var a *answer
 	var issuer *issuerError
 	var no *noLogin
 	switch {
 	case errors.As(err, &u), errors.As(failed, &u):
-		return l.unusable(u)
+		return u.Fault(tlsNext, l.hasRun.Load())
 	case errors.As(failed, &no):
 		return l.refused(no.words)
 	case errors.As(failed, &issuer):

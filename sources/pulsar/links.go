@@ -78,7 +78,7 @@ func (l *links) explain(addr string, err error) error {
 	err = unwrapped(err)
 	if !withTLS(l.serviceURL) {
 		if tlsfault.HasEnded(err) { // before it has said that it takes the connection
-			return &unusable{why: tlsfault.Missing, address: addr, err: err}
+			return &tlsfault.Unusable{Why: tlsfault.Missing, Address: addr, Err: err}
 		}
 		return err
 	}
@@ -92,7 +92,7 @@ func (l *links) explain(addr string, err error) error {
 		// the alert internal_error.
 		why = tlsfault.CertificateRefused
 	}
-	return &unusable{why: why, sure: sure, address: addr, err: shown}
+	return &tlsfault.Unusable{Why: why, Sure: sure, Address: addr, Err: shown}
 }
 
 // unwrapped gives an error back its kind, where the client has made a text of it

@@ -18,6 +18,7 @@ import (
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/integration/pulsarserver"
 	"github.com/graphmill/graphmill/sources/clientcert/certtest"
+	"github.com/graphmill/graphmill/sources/tlsfault"
 )
 
 const plantedToken = "PLANTED-t0ken-27182"
@@ -187,7 +188,7 @@ func TestAnswersAreFoundInTheClientsErrors(t *testing.T) {
 // A stream that has run waits for what somebody changes at the brokers.
 func TestTLSOfAStreamThatHasRunIsWaitedFor(t *testing.T) {
 	links := newLinks(&Config{ServiceURL: "pulsar+ssl://b:6651"})
-	broken := &unusable{why: "tls_authority", sure: true, address: "b:6651", err: errors.New("x")}
+	broken := &tlsfault.Unusable{Why: "tls_authority", Sure: true, Address: "b:6651", Err: errors.New("x")}
 	require.Equal(t, graphmill.FaultSetup, links.fault("do", broken).Class)
 	links.hasRun.Store(true)
 	require.Equal(t, graphmill.FaultTransient, links.fault("do", broken).Class)

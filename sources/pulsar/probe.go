@@ -7,6 +7,7 @@ import (
 
 	"github.com/graphmill/graphmill"
 	"github.com/graphmill/graphmill/sources/patience"
+	"github.com/graphmill/graphmill/sources/tlsfault"
 )
 
 // lookTimeout bounds one look at the brokers.
@@ -33,7 +34,7 @@ func Probe(ctx context.Context, cfg Config) error {
 
 // isSteady tells whether waiting for a moment longer will not change a fault.
 func isSteady(f *graphmill.Fault) bool {
-	return f.Code == codeTopicAbsent || f.Code == codeQuota || f.Code == codeIssuer || isTLS(f.Code)
+	return f.Code == codeTopicAbsent || f.Code == codeQuota || f.Code == codeIssuer || tlsfault.IsReason(f.Code)
 }
 
 // look asks the brokers once, and tells what is wrong.
