@@ -88,12 +88,12 @@ func testListeners(t *testing.T, k *Kafka) {
 func TestNeo4jServesIsKilledGoesOnAndLeavesNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	n, err := StartNeo4j(t.Context(), Neo4jConfig{Log: os.Stderr, Settings: map[string]string{"db.transaction.timeout": "17s"}})
+	n, err := StartNeo4j(t.Context(), Neo4jConfig{Log: os.Stderr, Settings: map[string]string{"db.transaction.timeout": "17m"}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, n.Close()) })
 
 	require.EqualValues(t, 1, ask(t, n, "CREATE (p:Person {name: 'Ann'}) RETURN count(p)"))
-	require.Equal(t, "17s", ask(t, n, "SHOW SETTINGS 'db.transaction.timeout' YIELD value"))
+	require.Equal(t, "17m", ask(t, n, "SHOW SETTINGS 'db.transaction.timeout' YIELD value"))
 	wrong, err := neo4j.NewDriverWithContext(n.URI(), neo4j.BasicAuth(n.User(), "wrong", ""))
 	require.NoError(t, err)
 	require.ErrorContains(t, wrong.VerifyConnectivity(t.Context()), "Unauthorized")

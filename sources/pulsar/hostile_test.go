@@ -51,6 +51,10 @@ const (
 
 func (b *broker) raw(topic string) *rawProducer {
 	b.t.Helper()
+	// A broker takes a topic over when a client asks who has it.
+	asking, err := b.client().CreateProducer(client.ProducerOptions{Topic: topic, SendTimeout: -1})
+	require.NoError(b.t, err)
+	asking.Close()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(b.URL(), "pulsar://"))
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() { _ = conn.Close() })
