@@ -76,6 +76,12 @@ func (c *conn) handle(m message, rest []byte) (goOn, tell bool) {
 	c.mute = reply.NoAnswer || reply.Cut == CutAfter
 	c.s.mu.Lock()
 	h.do(c, body, rest)
+	if reply.DropConsumers {
+		for id, cons := range c.consumers {
+			cons.sub.detach(cons)
+			delete(c.consumers, id)
+		}
+	}
 	c.s.mu.Unlock()
 	c.mute = false
 	return reply.Cut != CutAfter, false

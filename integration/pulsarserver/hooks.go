@@ -60,6 +60,10 @@ type Reply struct {
 	NoAnswer bool // it is done, and the client is not told
 	Ignore   bool // it is neither done nor answered
 
+	// DropConsumers closes the consumers of the connection, once it is done, and does
+	// not tell the client, as one that is told before it listens does not hear it.
+	DropConsumers bool
+
 	Cut Cut
 }
 

@@ -245,7 +245,7 @@ func (c *consumer) admit(id pulsar.MessageID, size int) (rest int32, gap, ok boo
 func (c *consumer) reconnecting() backoff.Policy {
 	if c.asking.Add(-1) < 0 {
 		c.asking.Add(1)
-		c.loseOnce.Do(func() { close(c.lost) })
+		c.lose()
 	}
 	return backoff.NewDefaultBackoff()
 }
@@ -265,6 +265,18 @@ func (c *consumer) last() (id graphmill.MessageID, some bool, err error) {
 	}
 	return idOf(ids[0]), true, nil
 }
+
+// verify takes the consumer for lost where the broker does not know it. The client
+// listens to what becomes of a consumer only once it has seen the answer to its
+// subscribing: a broker that closes it between the two, as it does when partitions are
+// added or a topic is deleted, would not be heard, and the partition never be read.
+func (c *consumer) verify() {
+	if _, _, err := c.last(); err != nil {
+		c.lose()
+	}
+}
+
+func (c *consumer) lose() { c.loseOnce.Do(func() { close(c.lost) }) }
 
 // acknowledge tells the broker that entries are done, and waits for its answer. It ends
 // by the operation timeout.

@@ -131,6 +131,7 @@ func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
 	p.subscribed = true
 	c.noteSubscribed()
 	s.introduce(cl, c)
+	s.workers.Go(c.verify)
 	s.mu.Lock()
 	p.settled, p.attached = true, true
 	s.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -221,6 +222,24 @@ func TestATopicThatIsDeletedStaysDeleted(t *testing.T) {
 	require.NoError(t, fake.DeleteTopic(topic))
 	require.Eventually(t, func() bool { return o.Code() == "topic_absent" }, sourcetest.Patience, 10*time.Millisecond)
 	require.Empty(t, fake.Topics())
+}
+
+// A broker closes a consumer right behind the answer to its subscribing, before the
+// client listens to what becomes of it: when partitions are added, for one.
+func TestAConsumerThatIsClosedAtOnceIsMadeAnew(t *testing.T) {
+	fake := startFake(t, pulsarserver.Options{FailoverDelay: 100 * time.Millisecond})
+	b := brokerOf(t, fake)
+	cfg, topic := b.fromBeginning(1)
+	cfg.Client = quick(t)
+	b.Produce(topic, 0, texted("a"))
+	var subscribed atomic.Int32
+	fake.SetHooks(pulsarserver.Hooks{OnCommand: func(c pulsarserver.Command) pulsarserver.Reply {
+		return pulsarserver.Reply{DropConsumers: c.Type == "SUBSCRIBE" && c.Consumer != "" && subscribed.Add(1) == 1}
+	}})
+	src, _ := b.open(cfg)
+	got, _ := sourcetest.Collect(t, src, 1)
+	require.Equal(t, []string{"a"}, sourcetest.Payloads(got))
+	require.Greater(t, subscribed.Load(), int32(1))
 }
 
 func TestATopicThatIsDeletedAndMadeAnew(t *testing.T) {
