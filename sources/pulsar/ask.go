@@ -236,7 +236,7 @@ func (a *asker) partitions(ctx context.Context, topic string) (int, error) {
 }
 
 // listed returns the names of the persistent topics of a namespace (tenant/name),
-// each partition by its own, sorted.
+// each partition by its own, sorted; not nil where there are none.
 func (a *asker) listed(ctx context.Context, namespace string) ([]string, error) {
 	reply, err := a.talk(ctx, command{Type: "GET_TOPICS_OF_NAMESPACE", TopicsOfNamespace: &namespaceQuestion{a.request(), namespace, "PERSISTENT"}})
 	if err != nil {
@@ -245,7 +245,7 @@ func (a *asker) listed(ctx context.Context, namespace string) ([]string, error) 
 	if reply.TopicsOfNamespaceAre == nil {
 		return nil, &notPulsar{}
 	}
-	topics := reply.TopicsOfNamespaceAre.Topics
+	topics := append([]string{}, reply.TopicsOfNamespaceAre.Topics...)
 	slices.Sort(topics)
 	return topics, nil
 }

@@ -219,8 +219,18 @@ func TestATopicThatIsDeletedStaysDeleted(t *testing.T) {
 	b.Produce(topic, 0, texted("a"))
 	sourcetest.Collect(t, src, 1)
 	b.disconnect()
+	var looks atomic.Int32
+	fake.SetHooks(pulsarserver.Hooks{OnCommand: func(c pulsarserver.Command) pulsarserver.Reply {
+		if c.Type == "GET_TOPICS_OF_NAMESPACE" {
+			looks.Add(1)
+		}
+		return pulsarserver.Reply{}
+	}})
 	require.NoError(t, fake.DeleteTopic(topic))
-	require.Eventually(t, func() bool { return o.Code() == "topic_absent" }, sourcetest.Patience, 10*time.Millisecond)
+	// Both partitions look for it before they subscribe again, and then, once a second,
+	// the source.
+	require.Eventually(t, func() bool { return looks.Load() >= 8 }, sourcetest.Patience, 10*time.Millisecond)
+	require.Equal(t, "topic_absent", o.Code())
 	require.Empty(t, fake.Topics())
 }
 
