@@ -173,10 +173,10 @@ func (c *conn) write() {
 func (c *conn) writeFrame(w *bufio.Writer, f frame) bool {
 	cut := CutNever
 	if hook := c.s.hooks.Load().OnDeliver; hook != nil && f.delivery != nil {
+		w.Flush() // those before it do arrive, however long the hook takes
 		cut = hook(*f.delivery)
 	}
 	if cut == CutBefore {
-		w.Flush() // those before it do arrive
 		return false
 	}
 	w.Write(f.head) // an error shows at Flush

@@ -51,6 +51,17 @@ func (s *Server) RunAhead(topic, subscription string, n int) {
 	sub.turnAfter(s.opts.FailoverDelay)
 }
 
+// ReadBeforeTurn makes a subscription of a topic do what the broker does where a read
+// for a new active consumer is under way when it goes back to what is not acknowledged,
+// and tells that consumer: once that has been told, what was read is sent, and then all
+// that is not acknowledged. It is the entry that is n behind the first of that. It
+// happens once.
+func (s *Server) ReadBeforeTurn(topic, subscription string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.topics[topic].subs[subscription].early = n
+}
+
 // fromRing returns the consumer whose point is the first at or behind hash, going
 // around. Of equal points the last consumer's counts.
 func fromRing(consumers []*consumer, hash uint32) *consumer {

@@ -27,10 +27,11 @@ type subscription struct {
 	active    *consumer // the only one that gets messages; nil where there is none
 	turning   bool      // a new one is the active one, and has to wait
 	lost      int       // entries that are sent to nobody (see Server.RunAhead)
+	early     int       // entries from mark to one that is sent before its turn; -1: none (see Server.ReadBeforeTurn)
 }
 
 func newSubscription(t *topic, name string, durable bool, start int) *subscription {
-	return &subscription{name: name, durable: durable, topic: t, mark: start, read: start, acked: map[int]struct{}{}}
+	return &subscription{name: name, durable: durable, topic: t, mark: start, read: start, early: -1, acked: map[int]struct{}{}}
 }
 
 // consumer is one consumer of a connection.
@@ -121,6 +122,10 @@ func (sub *subscription) dispatch() {
 	if c == nil || sub.turning {
 		return
 	}
+	if i := sub.mark + sub.early; sub.early >= 0 && c.permits > 0 && i < len(sub.topic.entries) {
+		sub.early, sub.read = -1, sub.mark
+		c.deliver(i)
+	}
 	for ; c.permits > 0 && sub.read < len(sub.topic.entries); sub.read++ {
 		if _, done := sub.acked[sub.read]; done {
 			continue
@@ -129,10 +134,14 @@ func (sub *subscription) dispatch() {
 			sub.lost--
 			continue
 		}
-		e := &sub.topic.entries[sub.read]
-		c.permits -= int64(e.messages)
-		c.conn.deliver(c, e)
+		c.deliver(sub.read)
 	}
+}
+
+func (c *consumer) deliver(i int) {
+	e := &c.sub.topic.entries[i]
+	c.permits -= int64(e.messages)
+	c.conn.deliver(c, e)
 }
 
 // ack acknowledges one entry.

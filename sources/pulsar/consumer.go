@@ -46,7 +46,7 @@ type consumer struct {
 	some     bool                // something has arrived
 	since    time.Time           // the first of it
 	first    graphmill.MessageID // the entry of what has arrived first
-	stale    bool                // the partition has come back: what has arrived is from before and after
+	stale    bool                // the partition has come back: what has arrived is from before and after; or see turn
 	outgrown bool                // it asks for more messages than memory is meant for
 	arrived  []arrival
 	head     int     // of arrived
@@ -168,6 +168,13 @@ func (c *consumer) look() (at standing, usable bool) {
 	return c.standing, !c.stale && !c.outgrown
 }
 
+// spoil notes that what comes of it is not what follows.
+func (c *consumer) spoil() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stale = true
+}
+
 // promise notes that the admin REST calls it the active one.
 func (c *consumer) promise() {
 	c.mu.Lock()
@@ -223,7 +230,7 @@ func (c *consumer) admit(id pulsar.MessageID, size int) (rest int32, gap, ok boo
 			c.head++ // the client has dropped it
 			continue
 		}
-		gap = a.gap
+		gap, a.gap = a.gap, false // it is before the first of its messages
 		if a.messages--; a.messages > 0 {
 			return a.messages, gap, true
 		}

@@ -65,18 +65,18 @@ func (s *Source) sort(batch []pulsar.ConsumerMessage) {
 			c = s.consumers[m.Consumer]
 		}
 		if p := s.blocked(c, m); p != nil {
-			if p.broken == nil {
+			if p.inTurn(idOf(m.ID())) && p.broken == nil {
 				p.broken = obstacle(p.tp, m)
 			}
 			p.current.arrive(m.ID())
 			p.kick()
 			continue
 		}
-		if c == nil || c.p.current != c || c.p.broken != nil {
+		if c == nil || c.p.current != c {
 			continue
 		}
 		rest, gap, ok := c.admit(m.ID(), len(m.Payload()))
-		if !ok {
+		if !ok || !c.p.inTurn(idOf(m.ID())) || c.p.broken != nil {
 			continue
 		}
 		if len(c.p.fresh) == 0 {
@@ -133,7 +133,7 @@ func (s *Source) handOut(max int) ([]graphmill.Fetch, error) {
 		if ok {
 			out = append(out, f)
 			room -= len(f.Messages)
-		} else if p.broken != nil && len(out) == 0 && len(p.entries) == 0 {
+		} else if p.broken != nil && len(out) == 0 && len(p.entries) == 0 && !p.turn.waits() {
 			s.failLocked(p.broken)
 			return nil, p.broken
 		}

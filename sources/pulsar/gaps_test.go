@@ -2,6 +2,8 @@ package pulsar_test
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,4 +109,84 @@ func TestGapsAreWaitedForInVain(t *testing.T) {
 	require.NoError(t, src.Open(t.Context()))
 	got, _ := sourcetest.Collect(t, src, len(left))
 	require.Equal(t, left, sourcetest.Payloads(got))
+}
+
+// TestAReadThatWasUnderWay has a broker send an entry by itself before it sends all
+// that is not acknowledged, in which that one comes again. Nothing that comes before
+// it is left out until then.
+func TestAReadThatWasUnderWay(t *testing.T) {
+	tests := map[string]struct {
+		done  int // messages of the first entry; 4: all
+		early int // entries behind the first that is not acknowledged
+		first []string
+		again int // the first message that comes then
+	}{
+		"behind an entry done in half":    {done: 1, early: 1},
+		"two behind one done in half":     {done: 3, early: 2},
+		"behind an entry that is to come": {done: 4, early: 1},
+		"with nothing done":               {done: 0, early: 1},
+		"what is to come":                 {done: 4, early: 0, first: []string{"4", "5"}, again: 4},
+		"what is done in half":            {done: 2, early: 0, first: []string{"2", "3"}, again: 0}, // half of an entry is known as done only until it goes away
+	}
+	for name, test := range tests {
+		for _, admin := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, admin REST %t", name, admin), func(t *testing.T) {
+				t.Parallel()
+				s := startFake(t, pulsarserver.Options{NoAutoCreate: true})
+				b := brokerOf(t, s)
+				cfg, topic := b.fromBeginning(1)
+				if !admin {
+					cfg.AdminURL = ""
+				}
+				partition := topic + "-partition-0"
+				messages := []string{"0", "1", "2", "3", "4", "5", "6"}
+				src, o := b.open(cfg)
+				at := o.Owned()[0]
+				b.produce(partition, texted("0"), texted("1"), texted("2"), texted("3"))
+				b.produce(partition, texted("4"), texted("5"))
+				b.produce(partition, texted("6"))
+				got, _ := sourcetest.Collect(t, src, len(messages))
+				for i := range test.done {
+					at.Pass(&got[i])
+				}
+				b.acknowledge(src, map[graphmill.TopicPartition]graphmill.Position{at.TopicPartition: at})
+				require.NoError(t, src.Close(t.Context()))
+
+				var sent atomic.Int64
+				rest, send := context.WithCancel(t.Context())
+				defer send()
+				s.SetHooks(pulsarserver.Hooks{OnDeliver: func(pulsarserver.Delivery) pulsarserver.Cut {
+					if sent.Add(1) > 1 {
+						<-rest.Done()
+					}
+					return pulsarserver.CutNever
+				}})
+				s.ReadBeforeTurn(partition, cfg.Subscription, test.early)
+				cfg.Known = []graphmill.Position{at}
+				src, o = b.open(cfg)
+				require.Eventually(t, func() bool { return sent.Load() > 1 }, sourcetest.Patience, time.Millisecond)
+				if test.first != nil {
+					got, _ = sourcetest.Collect(t, src, len(test.first))
+					require.Equal(t, test.first, sourcetest.Payloads(got))
+				} else {
+					ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+					early, err := src.Fetch(ctx, 1)
+					cancel()
+					require.ErrorIs(t, err, context.DeadlineExceeded, "%v", early)
+				}
+				send()
+				again := test.done
+				if test.first != nil {
+					again = test.again
+				}
+				got, _ = sourcetest.Collect(t, src, len(messages)-again)
+				require.Equal(t, messages[again:], sourcetest.Payloads(got))
+				if test.first != nil {
+					require.Positive(t, o.Losses(), "what has been handed out is not done")
+				} else {
+					require.Zero(t, o.Losses())
+				}
+			})
+		}
+	}
 }

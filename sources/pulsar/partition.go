@@ -52,6 +52,8 @@ type partition struct {
 	chunks   assembly
 	held     time.Time // of the next entry; see there
 	gaps     int       // at which nothing was to come, in a row
+
+	turn turn // of what comes out of current
 }
 
 func (p *partition) kick() {
@@ -118,7 +120,7 @@ func (p *partition) subscribe(ctx context.Context) (*consumer, error) {
 	s.mu.Lock()
 	c.queue, c.most = s.queueSize(), s.queueBytes()
 	initial := p.foundation().initial()
-	p.current = c
+	p.current, p.turn = c, turn{}
 	s.mu.Unlock()
 	cl, err := s.cl.Subscribe(c.options(initial))
 	if err != nil {
@@ -251,9 +253,7 @@ func (p *partition) revoke() {
 	if slices.ContainsFunc(p.entries, func(e entry) bool { return e.waits() }) {
 		p.gaps = 0
 	}
-	p.messages, p.entries, p.broken = nil, nil, nil
-	p.chunks.clear()
-	p.held = time.Time{}
+	p.forget()
 	// What another one has done of an entry is not known.
 	p.at.MessageID.Index, p.half, p.renewed = 0, graphmill.MessageID{}, true
 	s.mu.Unlock()
@@ -261,6 +261,15 @@ func (p *partition) revoke() {
 		return
 	}
 	s.tell(func() { s.obs.Revoked(s.life, []graphmill.TopicPartition{p.tp}, true) })
+}
+
+// forget drops what has come out of the client and is not handed out. The lock is held.
+func (p *partition) forget() {
+	p.messages, p.entries, p.broken = nil, nil, nil
+	clear(p.fresh)
+	p.fresh = p.fresh[:0]
+	p.chunks.clear()
+	p.held = time.Time{}
 }
 
 // letGo takes the partition from a consumer that is of no more use.
@@ -336,6 +345,9 @@ func (p *partition) convert() {
 // messages; with more where the first one has more and alone allows it. The lock is
 // held.
 func (p *partition) handOut(room int, alone bool) (f graphmill.Fetch, ok bool) {
+	if p.turn.waits() {
+		return f, false
+	}
 	n, count := 0, 0
 	for _, e := range p.entries {
 		if !e.whole || e.waits() || count+e.messages > room && !(alone && n == 0) {
@@ -349,6 +361,7 @@ func (p *partition) handOut(room int, alone bool) (f graphmill.Fetch, ok bool) {
 	if n == 0 {
 		return f, false
 	}
+	p.turn.given = true
 	f = graphmill.Fetch{Next: p.entries[n-1].next(p.tp), Messages: p.messages[:count:count]}
 	p.given(p.entries[:n])
 	p.entries, p.messages = p.entries[n:], p.messages[count:]
